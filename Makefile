@@ -1,0 +1,40 @@
+# The front door of the repository: `make run` and `make test` are all a newcomer needs.
+.PHONY: help setup build run test bench soak format lint asan clean
+.DEFAULT_GOAL := help
+
+PYTHON := /usr/bin/python3
+JOBS ?= $(shell nproc)
+
+help: ## what there is to make
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install the Debian packages that are missing; silent when nothing is
+	@scripts/setup
+
+build: setup ## leaves build/cove
+	@scripts/build release
+
+run: build ## build, show what to try, and open a sandboxed shell
+	@scripts/first-run build/cove
+
+test: build ## every test: unit, kernel, command line, attacks, leaks
+	@scripts/test
+
+asan: setup ## the unit, kernel and command line tests under AddressSanitizer and UBSan
+	@scripts/build asan
+	@COVE_BUILD=build-asan scripts/test --sanitized
+
+bench: build ## Cove beside bubblewrap, in one run, as ratios
+	@$(PYTHON) bench/bench.py --cove build/cove
+
+soak: build ## long runs: thousands of sandboxes, then a leak check
+	@$(PYTHON) bench/soak.py --cove build/cove
+
+format: ## clang-format over everything of ours
+	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-19 -i
+
+lint: build ## clang-tidy over everything of ours
+	@run-clang-tidy-19 -quiet -p build "$(CURDIR)/src/.*"
+
+clean: ## remove what was built
+	@rm -rf build build-dev build-asan build-tsan

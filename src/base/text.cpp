@@ -1,0 +1,73 @@
+#include "base/text.hpp"
+
+#include <array>
+#include <cstdint>
+
+namespace cove {
+namespace {
+
+struct Sequence {
+  std::size_t length;  // bytes to step over
+  bool valid;
+};
+
+// The well-formed sequence at the front of `bytes`, or the longest prefix of one (Unicode 15, table 3-7).
+Sequence front_sequence(std::string_view bytes) {
+  const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[i]); };
+  const std::uint8_t lead = at(0);
+  if (lead < 0x80) return {1, true};
+  std::size_t length = 0;
+  std::uint8_t low = 0x80;
+  std::uint8_t high = 0xbf;
+  if (lead >= 0xc2 && lead <= 0xdf) length = 2;
+  else if (lead >= 0xe0 && lead <= 0xef) length = 3;
+  else if (lead >= 0xf0 && lead <= 0xf4) length = 4;
+  else return {1, false};
+  if (lead == 0xe0) low = 0xa0;
+  if (lead == 0xed) high = 0x9f;
+  if (lead == 0xf0) low = 0x90;
+  if (lead == 0xf4) high = 0x8f;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (i >= bytes.size() || at(i) < low || at(i) > high) return {i, false};
+    low = 0x80;
+    high = 0xbf;
+  }
+  return {length, true};
+}
+
+}  // namespace
+
+bool valid_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto sequence = front_sequence(bytes);
+    if (!sequence.valid) return false;
+    bytes.remove_prefix(sequence.length);
+  }
+  return true;
+}
+
+std::string replace_invalid_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const auto sequence = front_sequence(bytes);
+    out.append(sequence.valid ? bytes.substr(0, sequence.length) : std::string_view("\xef\xbf\xbd"));
+    bytes.remove_prefix(sequence.length);
+  }
+  return out;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t have = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t j = 0; j < 3; ++j) bits = (bits << 8) | (j < have ? static_cast<std::uint8_t>(bytes[i + j]) : 0U);
+    for (std::size_t j = 0; j < 4; ++j) out.push_back(j <= have ? kAlphabet[(bits >> (18 - 6 * j)) & 63] : '=');
+  }
+  return out;
+}
+
+}  // namespace cove

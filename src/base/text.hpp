@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cove {
+
+// Strict: no overlong forms, no surrogates, nothing past U+10FFFF.
+bool valid_utf8(std::string_view bytes);
+// Every maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
+std::string replace_invalid_utf8(std::string_view bytes);
+std::string base64(std::string_view bytes);
+
+}  // namespace cove

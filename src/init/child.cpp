@@ -1,0 +1,158 @@
+#include "init/child.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "init/files.hpp"
+
+namespace cove::init {
+namespace {
+
+void close_all(std::initializer_list<int> fds) {
+  for (const int fd : fds) {
+    if (fd >= 0) ::close(fd);
+  }
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const auto& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+[[noreturn]] void give_up(int report, wire::SpawnStage stage, int sys_errno) {
+  const ChildReport message{.stage = stage, .sys_errno = sys_errno};
+  [[maybe_unused]] const auto n = ::write(report, &message, sizeof message);
+  ::_exit(127);
+}
+
+// execvpe(3) without its falling back to a shell: a file that is no program is an error the caller should see.
+void execute(const wire::Spawn& spawn) {
+  const auto argv = pointers(spawn.argv);
+  const auto environment = pointers(spawn.environment);
+  const std::string& name = spawn.argv[0];
+  if (name.find('/') != std::string::npos) {
+    ::execve(name.c_str(), argv.data(), environment.data());
+    return;
+  }
+  std::string path = "/usr/local/bin:/usr/bin:/bin";
+  for (const auto& variable : spawn.environment) {
+    if (variable.starts_with("PATH=")) path = variable.substr(5);
+  }
+  int told = ENOENT;
+  for (std::size_t start = 0; start <= path.size();) {
+    const auto end = std::min(path.find(':', start), path.size());
+    const auto directory = path.substr(start, end - start);
+    ::execve(((directory.empty() ? "." : directory) + "/" + name).c_str(), argv.data(), environment.data());
+    // A match that may not be run is worth telling, but a later directory may hold one that may.
+    if (errno == EACCES) told = EACCES;
+    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) return;
+    start = end + 1;
+  }
+  errno = told;
+}
+
+[[noreturn]] void become(const wire::Spawn& spawn, int in, int out, int err, int report) {
+  ::setsid();
+  if (spawn.terminal == wire::Terminal::yes && ::ioctl(in, TIOCSCTTY, 0) != 0) give_up(report, wire::SpawnStage::terminal, errno);
+  if (::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(err, 2) < 0) give_up(report, wire::SpawnStage::fork, errno);
+  if (::dup3(report, 3, O_CLOEXEC) < 0) give_up(report, wire::SpawnStage::fork, errno);
+  // Init's own descriptors (the control socket, other processes' pipes) close with the exec; the file helper has none.
+  ::syscall(SYS_close_range, 4, ~0U, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+
+  for (const auto& file : spawn.files) {
+    if (const int failed = write_file(file.path, file.mode, file.content); failed != 0) give_up(3, wire::SpawnStage::files, failed);
+  }
+  if (!spawn.directory.empty() && ::chdir(spawn.directory.c_str()) != 0) give_up(3, wire::SpawnStage::directory, errno);
+  switch (spawn.kind) {
+    case wire::SpawnKind::program:
+      execute(spawn);
+      give_up(3, wire::SpawnStage::program, errno);
+    case wire::SpawnKind::put_file:
+      ::close(3);
+      ::_exit(put_file(spawn.argv[0], spawn.file_mode));
+    case wire::SpawnKind::get_file:
+      ::close(3);
+      ::_exit(get_file(spawn.argv[0]));
+  }
+  give_up(3, wire::SpawnStage::program, EINVAL);
+}
+
+bool set_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+// A new terminal of this sandbox's own devpts: {master, slave}.
+std::pair<int, int> open_terminal(const wire::Spawn& spawn) {
+  const int master = ::open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (master < 0) return {-1, -1};
+  int unlock = 0;
+  const winsize size{.ws_row = spawn.rows, .ws_col = spawn.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  int slave = -1;
+  if (::ioctl(master, TIOCSPTLCK, &unlock) == 0 && ::ioctl(master, TIOCSWINSZ, &size) == 0) {
+    slave = ::ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  }
+  if (slave < 0) {
+    const int saved = errno;
+    ::close(master);
+    errno = saved;
+    return {-1, -1};
+  }
+  return {master, slave};
+}
+
+}  // namespace
+
+Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {
+  std::array<int, 2> in{-1, -1};
+  std::array<int, 2> out{-1, -1};
+  std::array<int, 2> err{-1, -1};
+  std::array<int, 2> report{-1, -1};
+  const auto failed = [&](wire::SpawnStage stage) {
+    failure = {.stage = stage, .sys_errno = errno};
+    close_all({in[0], in[1], out[0], out[1], err[0], err[1], report[0], report[1]});
+    return Spawned{};
+  };
+  if (::pipe2(report.data(), O_CLOEXEC) != 0) return failed(wire::SpawnStage::fork);
+  if (spawn.terminal == wire::Terminal::yes) {
+    const auto [master, slave] = open_terminal(spawn);
+    if (master < 0) return failed(wire::SpawnStage::terminal);
+    in = {slave, master};
+    out = {::fcntl(master, F_DUPFD_CLOEXEC, 3), -1};
+    if (out[0] < 0) return failed(wire::SpawnStage::terminal);
+  } else if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(err.data(), O_CLOEXEC) != 0) {
+    return failed(wire::SpawnStage::fork);
+  }
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const bool terminal = spawn.terminal == wire::Terminal::yes;
+    become(spawn, in[0], terminal ? in[0] : out[1], terminal ? in[0] : err[1], report[1]);
+  }
+  if (pid < 0) return failed(wire::SpawnStage::fork);
+  close_all({in[0], out[1], err[1], report[1]});
+  set_nonblocking(in[1]);
+  set_nonblocking(out[0]);
+  if (err[0] >= 0) set_nonblocking(err[0]);
+  set_nonblocking(report[0]);
+  return Spawned{.pid = pid, .input = in[1], .output = out[0], .error = err[0], .report = report[0]};
+}
+
+}  // namespace cove::init

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "wire/init_messages.hpp"
+
+namespace cove::init {
+
+struct ChildReport {
+  wire::SpawnStage stage{};
+  int sys_errno = 0;
+};
+
+// Descriptors of a process as init holds them; -1 where there is none.
+struct Spawned {
+  pid_t pid = -1;
+  int input = -1;   // write end of stdin, or the terminal
+  int output = -1;  // read end of stdout, or the terminal (a duplicate of it)
+  int error = -1;
+  int report = -1;  // end of file once it runs its program; a ChildReport if it cannot
+};
+
+// Forks a process for `spawn`. On failure pid is -1 and `report` is closed; the stage and errno are in `failure`.
+Spawned start_child(const wire::Spawn& spawn, ChildReport& failure);
+
+}  // namespace cove::init

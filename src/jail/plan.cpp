@@ -1,0 +1,60 @@
+#include "jail/plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace cove::jail {
+namespace {
+
+void add_rlimit(Plan& plan, int resource, rlim_t soft, rlim_t hard) {
+  // Hard limits are only ever lowered: inside containers there is no CAP_SYS_RESOURCE to raise one.
+  rlimit now{};
+  ::getrlimit(static_cast<__rlimit_resource>(resource), &now);
+  hard = std::min(hard, now.rlim_max);
+  plan.rlimits[plan.rlimit_count++] = {.resource = resource, .value = {.rlim_cur = std::min(soft, hard), .rlim_max = hard}};
+}
+
+}  // namespace
+
+#ifdef COVE_TEST_LOCKS
+unsigned locks_left_off() noexcept {
+  const char* text = std::getenv("COVE_TEST_LOCKS_OFF");
+  return text == nullptr ? 0 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+}
+#endif
+
+Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
+  Plan plan;
+  plan.root = input.root;
+  plan.uid = input.uid;
+  plan.gid = input.gid;
+  std::snprintf(plan.uid_map, sizeof plan.uid_map, "%u %u 1\n", kInnerUid, input.uid);
+  std::snprintf(plan.gid_map, sizeof plan.gid_map, "%u %u 1\n", kInnerGid, input.gid);
+  std::snprintf(plan.disk_size, sizeof plan.disk_size, "%llu", static_cast<unsigned long long>(input.limits.disk_bytes));
+  std::snprintf(plan.disk_inodes, sizeof plan.disk_inodes, "%llu", static_cast<unsigned long long>(input.limits.inodes));
+  plan.terminal = input.terminal;
+  plan.landlock_abi = input.landlock_abi;
+  plan.control_fd = input.control_fd;
+  if (cgroup != nullptr) {
+    plan.cgroup_fd = cgroup->unified_fd();
+    for (const auto& fd : cgroup->join_fds()) plan.join_fds[plan.join_count++] = fd.get();
+  }
+
+  add_rlimit(plan, RLIMIT_CORE, 0, 0);
+  add_rlimit(plan, RLIMIT_NOFILE, 1024, 4096);
+  add_rlimit(plan, RLIMIT_FSIZE, input.limits.disk_bytes, input.limits.disk_bytes);
+  add_rlimit(plan, RLIMIT_STACK, 8U << 20, 64U << 20);
+  add_rlimit(plan, RLIMIT_MEMLOCK, 64U << 10, 64U << 10);
+  add_rlimit(plan, RLIMIT_MSGQUEUE, 128U << 10, 128U << 10);  // one queue of the default size
+  add_rlimit(plan, RLIMIT_SIGPENDING, 256, 256);
+  add_rlimit(plan, RLIMIT_RTPRIO, 0, 0);
+  // Counted per user namespace since 5.14, so a true limit on this sandbox alone. Beside a control group it stands a little
+  // higher, because only the group counts what it refused.
+  const rlim_t slack = input.backstop == LimitBackstop::cgroup ? 16 : 0;
+  add_rlimit(plan, RLIMIT_NPROC, input.limits.pids + slack, input.limits.pids + slack);
+  if (input.backstop == LimitBackstop::rlimit) add_rlimit(plan, RLIMIT_AS, input.limits.memory_bytes, input.limits.memory_bytes);
+  return plan;
+}
+
+}  // namespace cove::jail

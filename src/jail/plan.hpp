@@ -1,0 +1,96 @@
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "sys/cgroup.hpp"
+
+namespace cove::jail {
+
+// The one user every sandbox has. 0 is not mapped: nothing inside can be root, and what the template holds belongs to nobody.
+inline constexpr uid_t kInnerUid = 1000;
+inline constexpr gid_t kInnerGid = 1000;
+inline constexpr int kControlFd = 3;
+// Where every root has cove-init.
+inline constexpr const char* kInitPath = "/cove/init";
+
+// Where things are in the keeper's own mount namespace, its "room" (keeper/room.hpp). Sandboxes see these strings in
+// /proc/self/mountinfo, so they say nothing about the host.
+inline constexpr const char* kStage = "/stage";  // an empty directory, the mount point of the sandbox's own storage
+inline constexpr const char* kEmpty = "/empty";
+inline constexpr std::size_t kMaxTrees = 8;
+
+// A part of the host that a root shows besides its own directory: /usr, say. Read-only.
+struct Tree {
+  char source[24] = {};  // in the room
+  char target[24] = {};  // in the sandbox, without the leading slash
+};
+
+struct Root {
+  char lower[24] = {};  // in the room
+  std::array<Tree, kMaxTrees> trees{};
+  std::size_t tree_count = 0;
+};
+
+// What a sandbox may use. Every number is enforced or the create fails.
+struct Limits {
+  std::uint64_t memory_bytes = 512ULL << 20;
+  std::uint64_t disk_bytes = 256ULL << 20;
+  std::uint64_t inodes = 65536;
+  std::uint32_t pids = 64;
+  std::uint32_t cpu_millis = 1000;
+};
+
+enum class TerminalSupport : std::uint8_t { none, available };
+// How memory and process counts are held to their limit: by the control group, or, where there is none, as well as rlimits can.
+enum class LimitBackstop : std::uint8_t { cgroup, rlimit };
+
+// The locks. Only a build made for the purpose can leave one off, to show what the others still stop (docs/threat-model.md).
+enum Lock : unsigned { kNaming = 1, kSurface = 2, kObjects = 4 };
+#ifdef COVE_TEST_LOCKS
+unsigned locks_left_off() noexcept;  // from COVE_TEST_LOCKS_OFF in the keeper's environment
+#else
+constexpr unsigned locks_left_off() noexcept { return 0; }
+#endif
+
+struct Rlimit {
+  int resource = 0;
+  rlimit value{};
+};
+
+// Everything the far side of the fork needs, computed before it: no allocation, no formatting there.
+struct Plan {
+  Root root;
+  uid_t uid = 0;  // in the keeper's user namespace
+  gid_t gid = 0;
+  char uid_map[48] = {};
+  char gid_map[48] = {};
+  char disk_size[24] = {};
+  char disk_inodes[24] = {};
+  std::array<Rlimit, 10> rlimits{};
+  std::size_t rlimit_count = 0;
+  TerminalSupport terminal = TerminalSupport::none;
+  int landlock_abi = 0;
+  int control_fd = -1;  // becomes kControlFd
+  int cgroup_fd = -1;   // v2
+  std::array<int, sys::kCgroupSlots> join_fds{};  // v1 `tasks`
+  std::size_t join_count = 0;
+};
+
+struct PlanInput {
+  const Root& root;
+  const Limits& limits;
+  uid_t uid;
+  gid_t gid;
+  TerminalSupport terminal;
+  LimitBackstop backstop;
+  int landlock_abi;
+  int control_fd;
+};
+Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup);
+
+}  // namespace cove::jail

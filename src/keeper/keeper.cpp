@@ -1,0 +1,179 @@
+#include "keeper/keeper.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "keeper/host_root.hpp"
+#include "keeper/identity.hpp"
+#include "keeper/room.hpp"
+#include "keeper/service.hpp"
+#include "sys/landlock.hpp"
+#include "sys/privilege.hpp"
+#include "sys/process.hpp"
+
+namespace cove::keeper {
+namespace {
+
+struct Birth {
+  UniqueFd front;
+  UniqueFd gate;  // end of file when our maps are written
+  IdentityMode identity;
+  std::uint32_t uid_count;
+  RootSource root;
+  const sys::CgroupTree& tree;
+};
+
+// Our standard descriptors and nothing else of the front's: a pipe of the caller must not live on in us.
+Result<> forget_front_descriptors() {
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return fail_errno(errno, "open /dev/null");
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::dup2(null.get(), fd) < 0) return fail_errno(errno, "detach descriptor {}", fd);
+  }
+  return {};
+}
+
+Result<ServiceOptions> settle_in(Birth& birth) {
+  char byte = 0;
+  if (::read(birth.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
+  birth.gate.reset();
+  if (birth.identity != IdentityMode::one_user && ::setgroups(0, nullptr) != 0) return fail_errno(errno, "drop supplementary groups");
+  if (!sys::set_ids(0, 0)) return fail_errno(errno, "take the keeper's id");
+  if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
+  COVE_CHECK(forget_front_descriptors());
+
+  std::vector<RootSource> sources;
+  sources.push_back(std::move(birth.root));
+  ServiceOptions options;
+  COVE_TRY(options.roots, enter_room(sources));
+  options.front = std::move(birth.front);
+  options.tree = &birth.tree;
+  // 0 is the keeper itself wherever there is more than one id to give.
+  options.first_uid = birth.uid_count > 1 ? 1 : 0;
+  options.uid_count = birth.uid_count > 1 ? birth.uid_count - 1 : 1;
+  return options;
+}
+
+[[noreturn]] void become_keeper(Birth birth) {
+  ::prctl(PR_SET_NAME, "cove-keeper");
+  ::setsid();  // Ctrl-C is the front's to handle
+  ::signal(SIGPIPE, SIG_IGN);
+  const int front = birth.front.get();
+  auto options = settle_in(birth);
+  if (!options) {
+    wire::KeeperReply reply{.word = wire::KeeperWord::not_started, .sys_errno = options.error().sys_errno};
+    std::strncpy(reply.message, options.error().message.c_str(), sizeof reply.message - 1);
+    ::send(front, &reply, sizeof reply, MSG_NOSIGNAL);
+    ::_exit(125);
+  }
+  ::_exit(serve(std::move(*options)));
+}
+
+}  // namespace
+
+Result<Keeper> Keeper::start(const KeeperOptions& options) {
+  Keeper keeper;
+  COVE_TRY(auto root, prepare_host_root(options.state_dir));
+  COVE_TRY(auto identity, choose_identity());
+  const bool give_away = identity.mode == IdentityMode::root;
+  COVE_TRY(keeper.tree_, sys::CgroupTree::create({.name = fmt::format("cove-{}", ::getpid()),
+                                                  .owner = give_away ? identity.first : ::getuid(),
+                                                  .group = give_away ? identity.first_group : ::getgid(),
+                                                  .ignore_unified = options.ignore_unified}));
+  if (give_away) {
+    // The keeper will not be able to walk to a state directory that only root may enter: take it there as a mount.
+    root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    if (!root.lower_mount) return fail_errno(errno, "copy the mount of {}", root.lower_path);
+  }
+  keeper.enforcement_ = Enforcement{
+      .identity = identity.mode,
+      .cgroup = keeper.tree_.mode(),
+      .memory = keeper.tree_.limits_memory(),
+      .pids = keeper.tree_.limits_pids(),
+      .cpu = keeper.tree_.limits_cpu(),
+      .freeze = keeper.tree_.freezes(),
+      .landlock_abi = sys::landlock_abi(),
+      .cgroup_shortcoming = keeper.tree_.shortcoming(),
+  };
+
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
+  keeper.socket_.reset(ends[0]);
+  UniqueFd keeper_end(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
+  UniqueFd gate_end(ends[0]);
+  UniqueFd gate(ends[1]);
+
+  auto clone = sys::clone_process({.namespaces = CLONE_NEWUSER | CLONE_NEWNS, .cgroup_fd = keeper.tree_.keeper_fd()});
+  if (clone.pid < 0) return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
+  if (clone.pid == 0) {
+    gate.reset();
+    keeper.socket_.reset();
+    identity.lock.reset();
+    become_keeper({.front = std::move(keeper_end), .gate = std::move(gate_end), .identity = identity.mode, .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count, .root = std::move(root), .tree = keeper.tree_});
+  }
+  keeper.pid_ = clone.pid;
+  keeper.pidfd_ = std::move(clone.pidfd);
+  COVE_CHECK(write_maps(identity, clone.pid));
+  if (::write(gate.get(), "g", 1) != 1) return fail_errno(errno, "let the keeper go on");
+  keeper.uid_lock_ = std::move(identity.lock);
+  return keeper;
+}
+
+Keeper::Keeper(Keeper&& other) noexcept
+    : enforcement_(std::move(other.enforcement_)),
+      tree_(std::move(other.tree_)),
+      uid_lock_(std::move(other.uid_lock_)),
+      socket_(std::move(other.socket_)),
+      pidfd_(std::move(other.pidfd_)),
+      pid_(std::exchange(other.pid_, -1)) {}
+
+Keeper::~Keeper() {
+  if (pid_ < 0) return;
+  socket_.reset();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<> Keeper::send(const wire::KeeperRequest& request, UniqueFd control) {
+  iovec data{.iov_base = const_cast<wire::KeeperRequest*>(&request), .iov_len = sizeof request};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (control) {
+    message.msg_control = ancillary.data();
+    message.msg_controllen = ancillary.size();
+    auto* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = control.get();
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) return fail(Errc::unavailable, fmt::format("the keeper does not answer: {}", std::strerror(errno)));
+  return {};
+}
+
+Result<std::optional<wire::KeeperReply>> Keeper::receive() {
+  wire::KeeperReply reply;
+  const auto n = ::recv(socket_.get(), &reply, sizeof reply, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<wire::KeeperReply>();
+  if (n != static_cast<ssize_t>(sizeof reply)) return fail(Errc::unavailable, "the keeper ended unexpectedly");
+  if (reply.word == wire::KeeperWord::not_started) return fail(Errc::unavailable, fmt::format("the keeper could not start: {}", reply.message));
+  return std::optional(reply);
+}
+
+}  // namespace cove::keeper

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "sys/cgroup.hpp"
+#include "wire/keeper_messages.hpp"
+
+namespace cove::keeper {
+
+// With what identity sandboxes run, as far as this host and this user allow.
+enum class IdentityMode : std::uint8_t {
+  root,      // a range of unprivileged ids that nobody else has; one id a sandbox
+  subuid,    // the same out of the user's subordinate range
+  one_user,  // every sandbox is the calling user: kept apart by namespaces alone
+};
+std::string_view name_of(IdentityMode mode);
+
+// What this keeper enforces. A limit that is asked for and not listed here must be refused or named as degraded.
+struct Enforcement {
+  IdentityMode identity = IdentityMode::one_user;
+  sys::CgroupMode cgroup = sys::CgroupMode::none;
+  bool memory = false;
+  bool pids = false;  // by the control group; without one by an rlimit that is exact but uncounted
+  bool cpu = false;
+  bool freeze = false;
+  int landlock_abi = 0;
+  std::string cgroup_shortcoming;  // why a limit is missing
+};
+
+struct KeeperOptions {
+  std::string state_dir;
+  bool ignore_unified = false;  // tests
+};
+
+// The front's handle on its keeper: a process of its own, forked before the front has threads or secrets. Losing the handle ends the
+// keeper and every sandbox it made, and waits for that.
+class Keeper {
+ public:
+  static Result<Keeper> start(const KeeperOptions& options);
+  Keeper(Keeper&& other) noexcept;
+  Keeper& operator=(Keeper&&) = delete;
+  ~Keeper();
+
+  [[nodiscard]] const Enforcement& enforcement() const { return enforcement_; }
+  // Readable when receive() has something, or when the keeper has died.
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  // `control` is handed to the new sandbox's init; only with KeeperVerb::create.
+  Result<> send(const wire::KeeperRequest& request, UniqueFd control = {});
+  // nullopt when there is nothing now; Errc::unavailable when the keeper is gone.
+  Result<std::optional<wire::KeeperReply>> receive();
+
+ private:
+  Keeper() = default;
+
+  Enforcement enforcement_;
+  sys::CgroupTree tree_;
+  UniqueFd uid_lock_;
+  UniqueFd socket_;
+  UniqueFd pidfd_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace cove::keeper

@@ -1,0 +1,104 @@
+#include "keeper/room.hpp"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/io.hpp"
+#include "sys/mount.hpp"
+
+namespace cove::keeper {
+namespace {
+
+constexpr std::uint64_t kReadOnly = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+constexpr std::uint64_t kDevice = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
+
+Result<UniqueFd> copy_of(const std::string& path) {
+  UniqueFd mount(sys::copy_tree(path.c_str()));
+  if (!mount) return fail_errno(errno, "copy the mount of {}", path);
+  return mount;
+}
+
+Result<UniqueFd> read_only_copy_of(const std::string& path) {
+  UniqueFd mount(::open_tree(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  if (!mount) return fail_errno(errno, "copy the mount of {}", path);
+  if (!sys::restrict_tree(mount.get(), kReadOnly)) return fail_errno(errno, "make {} read-only", path);
+  return mount;
+}
+
+Result<> make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) != 0) return fail_errno(errno, "make directory {} in the room", path);
+  return {};
+}
+
+Result<> place(const UniqueFd& mount, const std::string& target) {
+  if (!sys::attach(mount.get(), target.c_str())) return fail_errno(errno, "mount {} in the room", target);
+  return {};
+}
+
+template <std::size_t N>
+void set_text(char (&field)[N], const std::string& text) {
+  std::strncpy(field, text.c_str(), N - 1);
+}
+
+}  // namespace
+
+Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources) {
+  if (!sys::make_private()) return fail_errno(errno, "make mounts private");
+  // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
+  COVE_TRY(const auto proc, copy_of("/proc"));
+  std::vector<std::pair<std::string, UniqueFd>> devices;
+  for (const std::string node : {"null", "zero", "full", "random", "urandom", "tty"}) {
+    COVE_TRY(auto mount, copy_of("/dev/" + node));
+    if (!sys::restrict_tree(mount.get(), kDevice)) return fail_errno(errno, "restrict /dev/{}", node);
+    devices.emplace_back(node, std::move(mount));
+  }
+  std::vector<std::vector<UniqueFd>> trees;
+  for (auto& source : sources) {
+    if (!source.lower_mount) {
+      COVE_TRY(source.lower_mount, read_only_copy_of(source.lower_path));
+    }
+    auto& of_root = trees.emplace_back();
+    for (const auto& tree : source.trees) {
+      COVE_TRY(auto mount, read_only_copy_of(tree.host_path));
+      of_root.push_back(std::move(mount));
+    }
+  }
+
+  const sys::MountOption options[] = {{"size", "1048576"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
+  const UniqueFd room(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
+  if (!room) return fail_errno(errno, "make the keeper's room");
+  COVE_CHECK(place(room, "/proc"));
+  if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's room");
+
+  for (const char* directory : {"/proc", "/dev", jail::kStage, jail::kEmpty, "/r"}) COVE_CHECK(make_directory(directory));
+  COVE_CHECK(place(proc, "/proc"));
+  for (const auto& [node, mount] : devices) {
+    const UniqueFd target(::open(("/dev/" + node).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0444));
+    if (!target) return fail_errno(errno, "make /dev/{} in the room", node);
+    COVE_CHECK(place(mount, "/dev/" + node));
+  }
+  std::vector<jail::Root> roots;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto base = fmt::format("/r/{}", i);
+    auto& root = roots.emplace_back();
+    set_text(root.lower, base + "/root");
+    COVE_CHECK(make_directory(base));
+    COVE_CHECK(make_directory(root.lower));
+    COVE_CHECK(place(sources[i].lower_mount, root.lower));
+    if (sources[i].trees.size() > jail::kMaxTrees) return fail(Errc::invalid, "a root has too many host trees");
+    for (std::size_t t = 0; t < sources[i].trees.size(); ++t) {
+      auto& tree = root.trees[root.tree_count++];
+      set_text(tree.source, fmt::format("{}/{}", base, t));
+      set_text(tree.target, sources[i].trees[t].target);
+      COVE_CHECK(make_directory(tree.source));
+      COVE_CHECK(place(trees[i][t], tree.source));
+    }
+  }
+  return roots;
+}
+
+}  // namespace cove::keeper

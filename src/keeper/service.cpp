@@ -1,0 +1,332 @@
+#include "keeper/service.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/random.hpp"
+#include "jail/jail.hpp"
+#include "sys/landlock.hpp"
+#include "sys/process.hpp"
+#include "wire/keeper_messages.hpp"
+
+namespace cove::keeper {
+namespace {
+
+constexpr int kRemoveRetryMillis = 1;
+
+// What woke us, as epoll hands it back: a sandbox's number and which of its descriptors.
+enum class Source : std::uint32_t { front, report, process, oom };
+struct Tag {
+  std::uint32_t number;
+  Source source;
+};
+std::uint64_t pack(Tag tag) { return (static_cast<std::uint64_t>(tag.number) << 32) | static_cast<std::uint32_t>(tag.source); }
+Tag unpack(std::uint64_t data) { return {.number = static_cast<std::uint32_t>(data >> 32), .source = static_cast<Source>(data & 0xffffffff)}; }
+
+struct Sandbox {
+  SandboxId id;
+  std::uint32_t uid = 0;
+  std::optional<sys::Cgroup> cgroup;
+  jail::Jailed process;
+  std::uint32_t create_serial = 0;
+  std::uint32_t destroy_serial = 0;
+  bool running = false;  // every lock is on
+  bool ending = false;   // destroy was asked, or the creation failed
+  bool reaped = false;
+  jail::Report failure;
+};
+
+class Service {
+ public:
+  explicit Service(ServiceOptions options) : options_(std::move(options)) {}
+  int run();
+
+ private:
+  bool take_request();
+  void handle(const wire::KeeperRequest& request, UniqueFd control);
+  Result<> create(const wire::KeeperRequest& request, UniqueFd control);
+  Result<std::uint32_t> take_uid();
+  void read_report(Sandbox& sandbox);
+  void process_ended(Sandbox& sandbox);
+  void end(Sandbox& sandbox);
+  bool finish(Sandbox& sandbox);  // true when nothing of it is left
+  void finish_ending();
+  void watch(int fd, std::uint32_t events, Tag tag);
+  void say(wire::KeeperReply reply, const Sandbox* sandbox);
+  void refuse(const wire::KeeperRequest& request, const Error& error);
+  Sandbox* find(const SandboxId& id);
+
+  ServiceOptions options_;
+  UniqueFd epoll_;
+  int landlock_abi_ = sys::landlock_abi();
+  std::map<std::uint32_t, Sandbox> sandboxes_;
+  std::uint32_t next_number_ = 1;
+  std::set<std::uint32_t> uids_;
+  std::uint32_t next_uid_ = random_number<std::uint32_t>();
+  bool front_gone_ = false;
+};
+
+Sandbox* Service::find(const SandboxId& id) {
+  for (auto& [number, sandbox] : sandboxes_) {
+    if (sandbox.id == id) return &sandbox;
+  }
+  return nullptr;
+}
+
+void Service::watch(int fd, std::uint32_t events, Tag tag) {
+  epoll_event event{.events = events, .data = {.u64 = pack(tag)}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void Service::say(wire::KeeperReply reply, const Sandbox* sandbox) {
+  if (sandbox != nullptr) {
+    reply.id = sandbox->id;
+    reply.host_uid = static_cast<std::int32_t>(sandbox->uid);
+    if (sandbox->cgroup) {
+      const auto usage = sandbox->cgroup->usage();
+      reply.cpu_usec = usage.cpu_usec;
+      reply.memory_peak_bytes = usage.memory_peak_bytes;
+      reply.oom_kills = usage.oom_kills;
+      reply.pids_refused = usage.pids_refused;
+    }
+  }
+  if (!front_gone_ && ::send(options_.front.get(), &reply, sizeof reply, MSG_NOSIGNAL) < 0) front_gone_ = true;
+}
+
+void Service::refuse(const wire::KeeperRequest& request, const Error& error) {
+  wire::KeeperReply reply{.word = wire::KeeperWord::failed, .serial = request.serial, .id = request.id, .sys_errno = error.sys_errno};
+  std::strncpy(reply.message, error.message.c_str(), sizeof reply.message - 1);
+  say(reply, nullptr);
+}
+
+// Ids are given out in turn, so that one is not used again soon, and never while a sandbox still has it.
+Result<std::uint32_t> Service::take_uid() {
+  if (options_.uid_count == 1) return options_.first_uid;
+  for (std::uint32_t tried = 0; tried < options_.uid_count; ++tried) {
+    const std::uint32_t uid = options_.first_uid + (next_uid_++ % options_.uid_count);
+    if (uids_.insert(uid).second) return uid;
+  }
+  return fail(Errc::over_limit, fmt::format("all {} user ids are in use by sandboxes", options_.uid_count));
+}
+
+Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
+  if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
+  if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
+  if (!control) return fail(Errc::invalid, "no control socket came with the request");
+  if (request.root >= options_.roots.size()) return fail(Errc::not_found, "there is no such root");
+  const jail::Limits limits{.memory_bytes = request.memory_bytes, .disk_bytes = request.disk_bytes, .inodes = request.inodes, .pids = request.pids, .cpu_millis = request.cpu_millis};
+  if (limits.memory_bytes == 0 || limits.disk_bytes == 0 || limits.inodes == 0 || limits.pids == 0 || limits.cpu_millis == 0) {
+    return fail(Errc::invalid, "a limit is zero");
+  }
+
+  Sandbox sandbox;
+  sandbox.id = request.id;
+  sandbox.create_serial = request.serial;
+  auto backstop = jail::LimitBackstop::rlimit;
+  if (options_.tree->mode() != sys::CgroupMode::none) {
+    COVE_TRY(auto cgroup, sys::Cgroup::create(*options_.tree, "s-" + std::string(request.id.view()),
+                                              {.memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_millis = limits.cpu_millis}));
+    sandbox.cgroup.emplace(std::move(cgroup));
+    if (options_.tree->limits_memory() && options_.tree->limits_pids()) backstop = jail::LimitBackstop::cgroup;
+  }
+  COVE_TRY(sandbox.uid, take_uid());
+  const jail::PlanInput input{
+      .root = options_.roots[request.root],
+      .limits = limits,
+      .uid = sandbox.uid,
+      .gid = sandbox.uid,
+      .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available : jail::TerminalSupport::none,
+      .backstop = backstop,
+      .landlock_abi = landlock_abi_,
+      .control_fd = control.get(),
+  };
+  const auto plan = jail::make_plan(input, sandbox.cgroup ? &*sandbox.cgroup : nullptr);
+  auto started = jail::start(plan);
+  if (!started) {
+    uids_.erase(sandbox.uid);
+    return tl::unexpected<Error>(started.error());
+  }
+  sandbox.process = std::move(*started);
+  if (sandbox.cgroup) sandbox.cgroup->forget_join_fds();
+
+  const auto number = next_number_++;
+  auto& kept = sandboxes_.emplace(number, std::move(sandbox)).first->second;
+  watch(kept.process.report.get(), EPOLLIN, {.number = number, .source = Source::report});
+  watch(kept.process.pidfd.get(), EPOLLIN, {.number = number, .source = Source::process});
+  if (kept.cgroup && kept.cgroup->oom_fd() >= 0) watch(kept.cgroup->oom_fd(), EPOLLIN | EPOLLPRI | EPOLLET, {.number = number, .source = Source::oom});
+  return {};
+}
+
+void Service::handle(const wire::KeeperRequest& request, UniqueFd control) {
+  if (request.verb == wire::KeeperVerb::create) {
+    if (const auto created = create(request, std::move(control)); !created) refuse(request, created.error());
+    return;
+  }
+  auto* sandbox = find(request.id);
+  if (sandbox == nullptr) {
+    refuse(request, {.code = Errc::not_found, .message = "there is no sandbox of this id"});
+    return;
+  }
+  Result<> done;
+  switch (request.verb) {
+    case wire::KeeperVerb::destroy:
+      sandbox->destroy_serial = request.serial;
+      end(*sandbox);
+      return;
+    case wire::KeeperVerb::pause:
+      done = sandbox->cgroup ? sandbox->cgroup->freeze() : fail(Errc::unsupported, "there is no control group that can freeze");
+      break;
+    case wire::KeeperVerb::resume:
+      done = sandbox->cgroup ? sandbox->cgroup->thaw() : fail(Errc::unsupported, "there is no control group that can freeze");
+      break;
+    case wire::KeeperVerb::inspect:
+      break;
+    default:
+      done = fail(Errc::invalid, "unknown request");
+  }
+  if (!done) {
+    refuse(request, done.error());
+    return;
+  }
+  say({.word = wire::KeeperWord::done, .serial = request.serial}, sandbox);
+}
+
+bool Service::take_request() {
+  wire::KeeperRequest request;
+  iovec data{.iov_base = &request, .iov_len = sizeof request};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.data();
+  message.msg_controllen = ancillary.size();
+  const auto n = ::recvmsg(options_.front.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (n <= 0) {
+    front_gone_ = true;
+    return false;
+  }
+  UniqueFd control;
+  if (const auto* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    control.reset(fd);
+  }
+  if (static_cast<std::size_t>(n) == sizeof request) handle(request, std::move(control));
+  return true;
+}
+
+void Service::read_report(Sandbox& sandbox) {
+  jail::Report report;
+  const auto n = ::read(sandbox.process.report.get(), &report, sizeof report);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sandbox.process.report.get(), nullptr);
+  sandbox.process.report.reset();
+  if (n == 0) {
+    sandbox.running = true;
+    say({.word = wire::KeeperWord::created, .serial = sandbox.create_serial}, &sandbox);
+    return;
+  }
+  sandbox.failure = n == static_cast<ssize_t>(sizeof report) ? report : jail::Report{.stage = jail::Stage::none, .sys_errno = EIO};
+  end(sandbox);
+}
+
+void Service::process_ended(Sandbox& sandbox) {
+  siginfo_t info{};
+  ::waitid(P_PIDFD, static_cast<id_t>(sandbox.process.pidfd.get()), &info, WEXITED);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sandbox.process.pidfd.get(), nullptr);
+  sandbox.reaped = true;
+  if (!sandbox.ending && sandbox.running) say({.word = wire::KeeperWord::died}, &sandbox);
+}
+
+void Service::end(Sandbox& sandbox) {
+  sandbox.ending = true;
+  // The pid namespace dies with its init; the group also holds whoever entered the sandbox from outside.
+  if (!sandbox.reaped) sys::kill_process(sandbox.process.pidfd.get());
+  if (sandbox.cgroup && !(sandbox.reaped && sandbox.cgroup->empty())) {
+    [[maybe_unused]] const auto killed = sandbox.cgroup->kill_all();  // finish() asks the kernel whether it worked
+  }
+}
+
+bool Service::finish(Sandbox& sandbox) {
+  if (!sandbox.reaped) return false;
+  wire::KeeperReply reply{.word = wire::KeeperWord::gone, .serial = sandbox.destroy_serial};
+  if (!sandbox.running) {
+    reply.word = wire::KeeperWord::failed;
+    reply.serial = sandbox.create_serial;
+    reply.sys_errno = sandbox.failure.sys_errno;
+    const auto words = jail::words_for(sandbox.failure.stage);
+    std::memcpy(reply.message, words.data(), std::min(words.size(), sizeof reply.message - 1));
+  }
+  if (sandbox.cgroup) {
+    const auto usage = sandbox.cgroup->usage();
+    if (const auto removed = sandbox.cgroup->remove(); !removed && removed.error().code == Errc::unavailable) {
+      [[maybe_unused]] const auto killed = sandbox.cgroup->kill_all();
+      return false;
+    }
+    sandbox.cgroup.reset();
+    reply.cpu_usec = usage.cpu_usec;
+    reply.memory_peak_bytes = usage.memory_peak_bytes;
+    reply.oom_kills = usage.oom_kills;
+    reply.pids_refused = usage.pids_refused;
+  }
+  uids_.erase(sandbox.uid);
+  if (sandbox.destroy_serial != 0 || !sandbox.running) say(reply, &sandbox);
+  return true;
+}
+
+void Service::finish_ending() {
+  for (auto it = sandboxes_.begin(); it != sandboxes_.end();) {
+    it = it->second.ending && finish(it->second) ? sandboxes_.erase(it) : std::next(it);
+  }
+}
+
+int Service::run() {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
+  while (!front_gone_ || !sandboxes_.empty()) {
+    bool waiting = false;  // for a group that still empties
+    for (const auto& [number, sandbox] : sandboxes_) waiting = waiting || (sandbox.ending && sandbox.reaped);
+    std::array<epoll_event, 64> events;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), waiting ? kRemoveRetryMillis : -1);
+    for (int i = 0; i < count; ++i) {
+      const auto tag = unpack(events[static_cast<std::size_t>(i)].data.u64);
+      if (tag.source == Source::front) {
+        while (take_request()) {
+        }
+        continue;
+      }
+      const auto found = sandboxes_.find(tag.number);
+      if (found == sandboxes_.end()) continue;
+      auto& sandbox = found->second;
+      if (tag.source == Source::report && sandbox.process.report) read_report(sandbox);
+      if (tag.source == Source::process && !sandbox.reaped) process_ended(sandbox);
+      if (tag.source == Source::oom && sandbox.cgroup && sandbox.cgroup->consume_oom_event()) say({.word = wire::KeeperWord::out_of_memory}, &sandbox);
+    }
+    if (front_gone_ && options_.front) {
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.front.get(), nullptr);
+      options_.front.reset();
+      for (auto& [number, sandbox] : sandboxes_) end(sandbox);
+    }
+    finish_ending();
+  }
+  return 0;
+}
+
+}  // namespace
+
+int serve(ServiceOptions options) {
+  return Service(std::move(options)).run();
+}
+
+}  // namespace cove::keeper

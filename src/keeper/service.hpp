@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "jail/plan.hpp"
+#include "sys/cgroup.hpp"
+
+namespace cove::keeper {
+
+// Everything the keeper works with, gathered before it gave up the host.
+struct ServiceOptions {
+  UniqueFd front;  // SOCK_SEQPACKET; its end means: end every sandbox, then yourself
+  const sys::CgroupTree* tree = nullptr;
+  std::vector<jail::Root> roots;
+  std::uint32_t first_uid = 0;  // ids for sandboxes, in the keeper's user namespace
+  std::uint32_t uid_count = 1;  // 1: every sandbox has the same (rootless without a subordinate range)
+};
+
+// Serves until the front is gone. Single-threaded. Returns the exit status.
+int serve(ServiceOptions options);
+
+}  // namespace cove::keeper

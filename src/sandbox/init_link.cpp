@@ -1,0 +1,68 @@
+#include "sandbox/init_link.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+namespace cove::sandbox {
+
+Result<std::pair<InitLink, UniqueFd>> InitLink::create() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
+  return std::pair(InitLink(UniqueFd(ends[0])), UniqueFd(ends[1]));
+}
+
+void InitLink::spawn(std::uint32_t process, const wire::Spawn& request) {
+  wire::append_frame(outbox_, wire::FrameType::spawn, process, wire::encode(request));
+}
+
+void InitLink::input(std::uint32_t process, std::string_view bytes) {
+  wire::append_frame(outbox_, wire::FrameType::input, process, bytes);
+}
+
+void InitLink::end_input(std::uint32_t process) {
+  wire::append_frame(outbox_, wire::FrameType::input_end, process, {});
+}
+
+void InitLink::acknowledge(std::uint32_t process, wire::Stream stream, std::uint64_t offset) {
+  wire::append_frame(outbox_, wire::FrameType::acknowledge, process, wire::encode(wire::Acknowledge{.stream = stream, .offset = offset}));
+}
+
+void InitLink::signal(std::uint32_t process, int number) {
+  wire::append_frame(outbox_, wire::FrameType::signal, process, wire::encode_number(static_cast<std::uint64_t>(number)));
+}
+
+void InitLink::resize(std::uint32_t process, std::uint16_t rows, std::uint16_t columns) {
+  wire::append_frame(outbox_, wire::FrameType::resize, process, wire::encode_number((static_cast<std::uint64_t>(rows) << 16) | columns));
+}
+
+void InitLink::kill_everything() {
+  wire::append_frame(outbox_, wire::FrameType::kill_everything, 0, {});
+}
+
+InitLink::State InitLink::receive(const std::function<void(const wire::Frame&)>& handle) {
+  std::array<char, 65536> chunk;
+  // Plain recv: the kernel throws away any descriptors sent along (SECURITY.md E-17).
+  const auto n = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+  if (n < 0) return errno == EAGAIN || errno == EINTR ? State::open : State::closed;
+  if (n == 0) return State::closed;
+  inbox_.append({chunk.data(), static_cast<std::size_t>(n)});
+  while (const auto frame = inbox_.next()) handle(*frame);
+  return inbox_.broken() ? State::closed : State::open;
+}
+
+InitLink::State InitLink::flush() {
+  while (sent_ < outbox_.size()) {
+    const auto n = ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return State::open;
+    if (n < 0) return State::closed;
+    sent_ += static_cast<std::size_t>(n);
+  }
+  outbox_.clear();
+  sent_ = 0;
+  return State::open;
+}
+
+}  // namespace cove::sandbox

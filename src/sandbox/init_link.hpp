@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "wire/init_messages.hpp"
+
+namespace cove::sandbox {
+
+// The front's end of one sandbox's control socket. Owns the descriptor, never blocks, and does no waiting of its own: whoever
+// owns the loop polls `fd()`, calls `receive` when it is readable and `flush` when it is writable and `wants_write()`.
+class InitLink {
+ public:
+  // {our end, init's end}
+  static Result<std::pair<InitLink, UniqueFd>> create();
+
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] bool wants_write() const { return sent_ < outbox_.size(); }
+
+  void spawn(std::uint32_t process, const wire::Spawn& request);
+  void input(std::uint32_t process, std::string_view bytes);
+  void end_input(std::uint32_t process);
+  void acknowledge(std::uint32_t process, wire::Stream stream, std::uint64_t offset);
+  void signal(std::uint32_t process, int number);
+  void resize(std::uint32_t process, std::uint16_t rows, std::uint16_t columns);
+  void kill_everything();
+
+  enum class State { open, closed };
+  // Calls `handle` for every whole frame that has come. `closed`: init is gone, or broke the protocol.
+  State receive(const std::function<void(const wire::Frame&)>& handle);
+  State flush();
+
+ private:
+  explicit InitLink(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  UniqueFd socket_;
+  wire::FrameReader inbox_;
+  std::string outbox_;
+  std::size_t sent_ = 0;
+};
+
+}  // namespace cove::sandbox

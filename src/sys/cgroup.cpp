@@ -1,0 +1,223 @@
+#include "sys/cgroup.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "base/io.hpp"
+
+namespace cove::sys {
+namespace {
+
+constexpr auto kDirFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+constexpr std::uint64_t kCpuPeriodUsec = 100'000;
+
+std::uint64_t number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::uint64_t read_number(int dir, const char* file) {
+  const auto text = dir < 0 ? Result<std::string>("") : read_file_at(dir, file);
+  return text ? number_in(*text) : 0;
+}
+
+// The number after `key ` at the start of a line of a flat-keyed file.
+std::uint64_t read_keyed(int dir, const char* file, std::string_view key) {
+  const auto text = dir < 0 ? Result<std::string>("") : read_file_at(dir, file);
+  if (!text) return 0;
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    const auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ') return number_in(line.substr(key.size() + 1));
+  }
+  return 0;
+}
+
+// A limit the kernel rounded or ignored is not the limit that was asked for.
+Result<> write_limit(int dir, const char* file, std::uint64_t value) {
+  const auto text = std::to_string(value);
+  COVE_CHECK(write_file_at(dir, file, text));
+  COVE_TRY(const auto back, read_file_at(dir, file));
+  if (number_in(back) > value) return fail(Errc::unsupported, fmt::format("{} did not take {}: it says {}", file, value, back));
+  return {};
+}
+
+}  // namespace
+
+Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name, const CgroupLimits& limits) {
+  Cgroup group;
+  group.name_ = std::move(name);
+  group.v2_memory_ = tree.v2_memory_;
+  group.v2_pids_ = tree.v2_pids_;
+  for (std::size_t slot = 0; slot < kCgroupSlots; ++slot) {
+    if (!tree.parents_[slot].dir) continue;
+    UniqueFd parent(::fcntl(tree.parents_[slot].dir.get(), F_DUPFD_CLOEXEC, 3));
+    if (!parent) return fail_errno(errno, "duplicate control group");
+    if (::mkdirat(parent.get(), group.name_.c_str(), 0755) != 0) return fail_errno(errno, "make control group {}", group.name_);
+    group.parents_[slot] = std::move(parent);  // owns the directory from here: any return undoes it
+    COVE_TRY(group.dirs_[slot], open_at(group.parents_[slot].get(), group.name_, kDirFlags));
+    if (static_cast<CgroupSlot>(slot) == CgroupSlot::unified) continue;
+    COVE_TRY(auto join, open_at(group.dirs_[slot].get(), "tasks", O_WRONLY));
+    group.join_.push_back(std::move(join));
+  }
+  COVE_CHECK(group.limit(tree, limits));
+  COVE_CHECK(group.watch_oom(tree));
+  return group;
+}
+
+Result<> Cgroup::limit(const CgroupTree& tree, const CgroupLimits& limits) {
+  const int unified = unified_fd();
+  if (tree.v2_memory_) {
+    // Swap first: with memory.max alone, a sandbox at its limit pages out instead of being stopped.
+    if (auto off = write_file_at(unified, "memory.swap.max", "0"); !off && off.error().code != Errc::not_found) return off;
+    COVE_CHECK(write_limit(unified, "memory.max", limits.memory_bytes));
+  } else if (const int memory = dir_of(CgroupSlot::memory); memory >= 0) {
+    COVE_CHECK(write_limit(memory, "memory.limit_in_bytes", limits.memory_bytes));
+    // memory + swap; must be written second, as it may not be below the first.
+    if (auto both = write_limit(memory, "memory.memsw.limit_in_bytes", limits.memory_bytes); !both && both.error().code != Errc::not_found) return both;
+  }
+  const std::uint64_t quota = std::max<std::uint64_t>(1000, limits.cpu_millis * kCpuPeriodUsec / 1000);
+  if (tree.v2_cpu_) {
+    COVE_CHECK(write_file_at(unified, "cpu.max", fmt::format("{} {}", quota, kCpuPeriodUsec)));
+  } else if (const int cpu = dir_of(CgroupSlot::cpu); cpu >= 0) {
+    COVE_CHECK(write_limit(cpu, "cpu.cfs_quota_us", quota));
+  }
+  if (tree.v2_pids_) {
+    COVE_CHECK(write_limit(unified, "pids.max", limits.pids));
+  } else if (const int pids = dir_of(CgroupSlot::pids); pids >= 0) {
+    COVE_CHECK(write_limit(pids, "pids.max", limits.pids));
+  }
+  return {};
+}
+
+Result<> Cgroup::watch_oom(const CgroupTree& tree) {
+  if (tree.v2_memory_) {
+    COVE_TRY(oom_event_, open_at(unified_fd(), "memory.events", O_RDONLY));
+    return {};
+  }
+  const int memory = dir_of(CgroupSlot::memory);
+  if (memory < 0) return {};
+  COVE_TRY(const auto control, open_at(memory, "memory.oom_control", O_RDONLY));
+  oom_event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!oom_event_) return fail_errno(errno, "eventfd");
+  return write_file_at(memory, "cgroup.event_control", fmt::format("{} {}", oom_event_.get(), control.get()));
+}
+
+bool Cgroup::consume_oom_event() {
+  if (!v2_memory_ && oom_event_) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto n = ::read(oom_event_.get(), &count, sizeof count);
+  } else if (oom_event_) {
+    // Reading the file is what clears POLLPRI.
+    std::array<char, 512> text;
+    [[maybe_unused]] const auto n = ::pread(oom_event_.get(), text.data(), text.size(), 0);
+  }
+  const auto kills = usage().oom_kills;
+  return kills > std::exchange(seen_oom_kills_, kills);
+}
+
+CgroupUsage Cgroup::usage() const {
+  CgroupUsage usage;
+  const int unified = unified_fd();
+  usage.cpu_usec = read_keyed(unified, "cpu.stat", "usage_usec");
+  if (v2_memory_) {
+    usage.memory_peak_bytes = read_number(unified, "memory.peak");
+    usage.oom_kills = read_keyed(unified, "memory.events", "oom_kill");
+  } else {
+    const int memory = dir_of(CgroupSlot::memory);
+    usage.memory_peak_bytes = read_number(memory, "memory.max_usage_in_bytes");
+    usage.oom_kills = read_keyed(memory, "memory.oom_control", "oom_kill");
+  }
+  usage.pids_refused = read_keyed(v2_pids_ ? unified : dir_of(CgroupSlot::pids), "pids.events", "max");
+  return usage;
+}
+
+Result<> Cgroup::kill_all() {
+  if (unified_fd() >= 0) {
+    auto killed = write_file_at(unified_fd(), "cgroup.kill", "1");
+    if (killed || killed.error().code != Errc::not_found) return killed;  // not_found: a kernel before 5.14
+  }
+  return kill_frozen();
+}
+
+// Where there is no cgroup.kill: stop everything, so that nobody forks between the listing and the signal, mark each with
+// SIGKILL, and let go. On v1 the signal only works after the thaw.
+Result<> Cgroup::kill_frozen() {
+  COVE_CHECK(freeze());
+  const int dir = unified_fd() >= 0 ? unified_fd() : dir_of(CgroupSlot::freezer);
+  COVE_TRY(const auto procs, read_file_at(dir, "cgroup.procs"));
+  std::string_view rest = procs;
+  while (!rest.empty()) {
+    const auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    // Frozen processes cannot exit, so none of these numbers can have been given to someone else.
+    if (const auto pid = static_cast<pid_t>(number_in(line)); pid > 1) ::kill(pid, SIGKILL);
+  }
+  return thaw();
+}
+
+bool Cgroup::empty() const {
+  if (unified_fd() >= 0) return read_keyed(unified_fd(), "cgroup.events", "populated") == 0;
+  for (const auto& dir : dirs_) {
+    if (!dir) continue;
+    const auto procs = read_file_at(dir.get(), "cgroup.procs");
+    if (procs && !procs->empty()) return false;
+  }
+  return true;
+}
+
+Result<> Cgroup::freeze() {
+  const bool unified = unified_fd() >= 0;
+  const int dir = unified ? unified_fd() : dir_of(CgroupSlot::freezer);
+  if (dir < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
+  // v1 may need the word again while tasks are still forking (freezer-subsystem.rst).
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    COVE_CHECK(unified ? write_file_at(dir, "cgroup.freeze", "1") : write_file_at(dir, "freezer.state", "FROZEN"));
+    if (unified ? read_keyed(dir, "cgroup.events", "frozen") == 1 : read_file_at(dir, "freezer.state").value_or("") == "FROZEN\n") return {};
+    ::usleep(1000);
+  }
+  return fail(Errc::unavailable, "the control group did not freeze within a second");
+}
+
+Result<> Cgroup::thaw() {
+  if (unified_fd() >= 0) return write_file_at(unified_fd(), "cgroup.freeze", "0");
+  if (dir_of(CgroupSlot::freezer) < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
+  return write_file_at(dir_of(CgroupSlot::freezer), "freezer.state", "THAWED");
+}
+
+Result<> Cgroup::remove() {
+  oom_event_.reset();
+  join_.clear();
+  for (std::size_t slot = 0; slot < kCgroupSlots; ++slot) {
+    if (!parents_[slot]) continue;
+    if (::unlinkat(parents_[slot].get(), name_.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
+      if (errno == EBUSY) return fail(Errc::unavailable, fmt::format("control group {} is not empty yet", name_));
+      return fail_errno(errno, "remove control group {}", name_);
+    }
+    dirs_[slot].reset();
+    parents_[slot].reset();
+  }
+  return {};
+}
+
+Cgroup::~Cgroup() {
+  bool any = false;
+  for (const auto& parent : parents_) any = any || parent;
+  if (!any) return;
+  // Losing the handle can never strand a process; what is still dying keeps its empty directory for the next sweep.
+  [[maybe_unused]] const auto killed = kill_all();
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    if (const auto removed = remove(); removed || removed.error().code != Errc::unavailable) return;
+    ::usleep(1000);
+  }
+}
+
+}  // namespace cove::sys

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace cove::sys {
+
+// How this host offers control groups. `hybrid`: v1 controllers beside a v2 tree that has none of ours.
+enum class CgroupMode : std::uint8_t { none, v1, hybrid, v2 };
+std::string_view name_of(CgroupMode mode);
+
+// The kinds of directory a sandbox may have. On v2 everything is in `unified`.
+enum class CgroupSlot : std::uint8_t { memory, pids, cpu, freezer, unified };
+inline constexpr std::size_t kCgroupSlots = 5;
+
+struct CgroupLimits {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t pids = 0;
+  std::uint32_t cpu_millis = 0;  // thousandths of a core
+};
+
+// What the kernel counted. Valid until the group is removed, also after everything in it has died.
+struct CgroupUsage {
+  std::uint64_t cpu_usec = 0;
+  std::uint64_t memory_peak_bytes = 0;
+  std::uint64_t oom_kills = 0;
+  std::uint64_t pids_refused = 0;  // forks the pids limit said no to
+};
+
+// Our own group in every hierarchy of use, made once and handed to the keeper, which makes one leaf a sandbox below it.
+// Nothing outside it is touched. The destructor removes what is empty.
+class CgroupTree {
+ public:
+  struct Options {
+    std::string name;           // the directory, the same in each hierarchy
+    uid_t owner = 0;            // who may make leaves; given the directories
+    gid_t group = 0;
+    bool ignore_unified = false;  // tests: behave as on a host that has v1 alone
+  };
+  // Finds the hierarchies in /proc/self/{mountinfo,cgroup}. A host without usable groups gives a tree of mode `none`, not an error.
+  static Result<CgroupTree> create(const Options& options);
+
+  CgroupTree() = default;
+  CgroupTree(CgroupTree&&) = default;
+  CgroupTree& operator=(CgroupTree&&) = default;
+  ~CgroupTree();
+
+  [[nodiscard]] CgroupMode mode() const { return mode_; }
+  [[nodiscard]] bool limits_memory() const { return v2_memory_ || has(CgroupSlot::memory); }
+  [[nodiscard]] bool limits_pids() const { return v2_pids_ || has(CgroupSlot::pids); }
+  [[nodiscard]] bool limits_cpu() const { return v2_cpu_ || has(CgroupSlot::cpu); }
+  [[nodiscard]] bool freezes() const { return has(CgroupSlot::unified) || has(CgroupSlot::freezer); }
+  // For clone3(CLONE_INTO_CGROUP) of the keeper itself: v2 lets it place children only from inside the tree. -1 without v2.
+  [[nodiscard]] int keeper_fd() const { return keeper_.get(); }
+  // Why there is no memory, pids or cpu limit, for people; empty when all are there.
+  [[nodiscard]] const std::string& shortcoming() const { return shortcoming_; }
+
+ private:
+  friend class Cgroup;
+  struct Parent {
+    UniqueFd base;  // the directory that holds ours
+    UniqueFd dir;   // ours
+  };
+  [[nodiscard]] bool has(CgroupSlot slot) const { return static_cast<bool>(parents_[static_cast<std::size_t>(slot)].dir); }
+  [[nodiscard]] int dir_of(CgroupSlot slot) const { return parents_[static_cast<std::size_t>(slot)].dir.get(); }
+  Result<> add(CgroupSlot slot, const std::string& base_path, const Options& options);
+  Result<> add_unified(const std::string& mount, const std::string& own, const Options& options);
+
+  CgroupMode mode_ = CgroupMode::none;
+  std::string name_;
+  std::array<Parent, kCgroupSlots> parents_;
+  UniqueFd keeper_;
+  bool v2_memory_ = false;
+  bool v2_pids_ = false;
+  bool v2_cpu_ = false;
+  pid_t made_by_ = 0;  // a forked copy of this object owns nothing
+  std::string shortcoming_;
+};
+
+// The leaf of one sandbox.
+class Cgroup {
+ public:
+  // Creates the leaf in each hierarchy and writes its limits; each value is read back (SECURITY.md 5.8).
+  static Result<Cgroup> create(const CgroupTree& tree, std::string name, const CgroupLimits& limits);
+  Cgroup(Cgroup&&) = default;
+  Cgroup& operator=(Cgroup&&) = default;
+  ~Cgroup();
+
+  // For clone3(CLONE_INTO_CGROUP); -1 without v2.
+  [[nodiscard]] int unified_fd() const { return dirs_[static_cast<std::size_t>(CgroupSlot::unified)].get(); }
+  // v1 `tasks` files. A single-threaded process that writes "0" there moves itself without the global lock that any other
+  // way of moving takes (about 13 ms when idle); the file must have been opened by someone whose uid the mover still has.
+  [[nodiscard]] const std::vector<UniqueFd>& join_fds() const { return join_; }
+  void forget_join_fds() { join_.clear(); }
+
+  [[nodiscard]] CgroupUsage usage() const;
+  // Becomes readable (v1) or has POLLPRI (v2) when a process was killed for memory; -1 when memory is not limited here.
+  [[nodiscard]] int oom_fd() const { return oom_event_.get(); }
+  // Once a process was killed for memory. Takes the event off the descriptor.
+  bool consume_oom_event();
+
+  // Every process in the group gets SIGKILL, also those born meanwhile and those frozen. Does not wait.
+  Result<> kill_all();
+  [[nodiscard]] bool empty() const;
+  Result<> freeze();
+  Result<> thaw();
+  // Errc::unavailable while something in it still dies.
+  Result<> remove();
+
+ private:
+  Cgroup() = default;
+  [[nodiscard]] int dir_of(CgroupSlot slot) const { return dirs_[static_cast<std::size_t>(slot)].get(); }
+  Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);
+  Result<> watch_oom(const CgroupTree& tree);
+  Result<> kill_frozen();
+
+  std::string name_;
+  std::array<UniqueFd, kCgroupSlots> parents_;
+  std::array<UniqueFd, kCgroupSlots> dirs_;
+  std::vector<UniqueFd> join_;
+  UniqueFd oom_event_;
+  std::uint64_t seen_oom_kills_ = 0;
+  bool v2_memory_ = false;
+  bool v2_pids_ = false;
+};
+
+}  // namespace cove::sys

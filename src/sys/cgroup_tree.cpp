@@ -1,0 +1,237 @@
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <dirent.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <memory>
+#include <optional>
+
+#include "base/io.hpp"
+#include "sys/cgroup.hpp"
+#include "sys/mountinfo.hpp"
+
+namespace cove::sys {
+namespace {
+
+constexpr auto kDirFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+// The path of this process in each hierarchy: "" is v2, otherwise the v1 controller list.
+struct Membership {
+  std::string controllers;
+  std::string path;
+};
+
+std::vector<Membership> memberships(std::string_view text) {
+  std::vector<Membership> out;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    out.push_back({.controllers = std::string(line.substr(first + 1, second - first - 1)), .path = std::string(line.substr(second + 1))});
+  }
+  return out;
+}
+
+bool lists(std::string_view list, std::string_view word, char separator) {
+  while (!list.empty()) {
+    const auto item = list.substr(0, list.find(separator));
+    if (item == word) return true;
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+  }
+  return false;
+}
+
+// Where this process's own group is below a mount of its hierarchy; empty when the mount does not show it.
+std::string own_directory(const Mount& mount, const std::string& path) {
+  std::string_view rest = path;
+  if (mount.root != "/") {
+    if (!rest.starts_with(mount.root)) return mount.target;
+    rest.remove_prefix(mount.root.size());
+  }
+  return rest.empty() || rest == "/" ? mount.target : mount.target + std::string(rest);
+}
+
+bool is_cgroup(int fd) {
+  struct statfs fs {};
+  if (::fstatfs(fd, &fs) != 0) return false;
+  const auto type = static_cast<std::uint64_t>(fs.f_type);
+  return type == CGROUP_SUPER_MAGIC || type == CGROUP2_SUPER_MAGIC;
+}
+
+bool alive(std::string_view group_name) {
+  const auto dash = group_name.rfind('-');
+  pid_t pid = 0;
+  const auto digits = group_name.substr(dash + 1);
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), pid).ec != std::errc{}) return true;
+  return ::kill(pid, 0) == 0 || errno == EPERM;
+}
+
+// Groups named like ours ("cove-PID") whose maker is gone: what a `kill -9` left. Only empty ones can be removed, so a
+// sandbox that outlives its maker on purpose keeps its group.
+void sweep(int base, std::string_view name) {
+  const auto prefix = name.substr(0, name.rfind('-') + 1);
+  if (prefix.empty()) return;
+  const int copy = ::openat(base, ".", kDirFlags);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(copy < 0 ? nullptr : ::fdopendir(copy), [](DIR* d) { return ::closedir(d); });
+  if (!dir) return;
+  while (const auto* entry = ::readdir(dir.get())) {
+    const std::string_view found = entry->d_name;
+    if (entry->d_type != DT_DIR || !found.starts_with(prefix) || alive(found)) continue;
+    const UniqueFd stale(::openat(base, entry->d_name, kDirFlags));
+    const int inner_copy = ::openat(base, entry->d_name, kDirFlags);
+    const std::unique_ptr<DIR, int (*)(DIR*)> inner(inner_copy < 0 ? nullptr : ::fdopendir(inner_copy), [](DIR* d) { return ::closedir(d); });
+    while (const auto* leaf = inner ? ::readdir(inner.get()) : nullptr) {
+      if (leaf->d_type == DT_DIR && leaf->d_name[0] != '.') ::unlinkat(stale.get(), leaf->d_name, AT_REMOVEDIR);
+    }
+    ::unlinkat(base, entry->d_name, AT_REMOVEDIR);
+  }
+}
+
+// v2 hands controllers to children only where no process sits beside them, the root group excepted.
+Result<> hand_down_controllers(int dir) {
+  COVE_TRY(const auto offered, read_file_at(dir, "cgroup.controllers"));
+  COVE_TRY(const auto given, read_file_at(dir, "cgroup.subtree_control"));
+  for (const std::string_view controller : {"memory", "pids", "cpu"}) {
+    const auto words = std::string_view(offered).substr(0, offered.find('\n'));
+    const auto have = std::string_view(given).substr(0, given.find('\n'));
+    if (!lists(words, controller, ' ') || lists(have, controller, ' ')) continue;
+    COVE_CHECK(write_file_at(dir, "cgroup.subtree_control", fmt::format("+{}", controller)));
+  }
+  return {};
+}
+
+// A service that was given a group of its own sits alone in it, exactly where controllers cannot be handed down from: it
+// moves into a leaf first.
+Result<> step_aside(int dir) {
+  COVE_TRY(const auto procs, read_file_at(dir, "cgroup.procs"));
+  if (procs != fmt::format("{}\n", ::getpid())) return fail(Errc::denied, "other processes are in this control group");
+  if (::mkdirat(dir, "cove-front", 0755) != 0 && errno != EEXIST) return fail_errno(errno, "make control group cove-front");
+  return write_file_at(dir, "cove-front/cgroup.procs", "0");
+}
+
+}  // namespace
+
+std::string_view name_of(CgroupMode mode) {
+  switch (mode) {
+    case CgroupMode::none: return "none";
+    case CgroupMode::v1: return "v1";
+    case CgroupMode::hybrid: return "hybrid";
+    case CgroupMode::v2: return "v2";
+  }
+  return "none";
+}
+
+Result<> CgroupTree::add(CgroupSlot slot, const std::string& base_path, const Options& options) {
+  Parent parent;
+  COVE_TRY(parent.base, open_at(AT_FDCWD, base_path, kDirFlags));
+  if (!is_cgroup(parent.base.get())) return fail(Errc::unsupported, fmt::format("{} is not a control group", base_path));
+  sweep(parent.base.get(), options.name);
+  if (::mkdirat(parent.base.get(), options.name.c_str(), 0755) != 0) return fail_errno(errno, "make control group {} in {}", options.name, base_path);
+  parents_[static_cast<std::size_t>(slot)].base = std::move(parent.base);
+  auto& kept = parents_[static_cast<std::size_t>(slot)];
+  COVE_TRY(kept.dir, open_at(kept.base.get(), options.name, kDirFlags));
+  if (::fchown(kept.dir.get(), options.owner, options.group) != 0) return fail_errno(errno, "give away control group {}", options.name);
+  return {};
+}
+
+Result<> CgroupTree::add_unified(const std::string& mount, const std::string& own, const Options& options) {
+  auto attempt = [&](const std::string& base) -> Result<> {
+    COVE_TRY(const auto dir, open_at(AT_FDCWD, base, kDirFlags));
+    if (auto handed = hand_down_controllers(dir.get()); !handed) {
+      if (handed.error().sys_errno != EBUSY) return handed;
+      COVE_CHECK(step_aside(dir.get()));
+      COVE_CHECK(hand_down_controllers(dir.get()));
+    }
+    return add(CgroupSlot::unified, base, options);
+  };
+  auto made = attempt(own);
+  // A login session's group is full of other processes; root may make ours beside it, at the top, as container engines do.
+  if (!made && own != mount && ::geteuid() == 0) made = attempt(mount);
+  COVE_CHECK(std::move(made));
+
+  const int dir = dir_of(CgroupSlot::unified);
+  COVE_CHECK(hand_down_controllers(dir));
+  COVE_TRY(const auto given, read_file_at(dir, "cgroup.subtree_control"));
+  const auto words = std::string_view(given).substr(0, given.find('\n'));
+  v2_memory_ = lists(words, "memory", ' ');
+  v2_pids_ = lists(words, "pids", ' ');
+  v2_cpu_ = lists(words, "cpu", ' ');
+
+  if (::mkdirat(dir, "keeper", 0755) != 0) return fail_errno(errno, "make the keeper's control group");
+  COVE_TRY(keeper_, open_at(dir, "keeper", kDirFlags));
+  for (const char* file : {"cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"}) {
+    if (::fchownat(dir, file, options.owner, options.group, 0) != 0) return fail_errno(errno, "give away control group file {}", file);
+  }
+  return {};
+}
+
+Result<CgroupTree> CgroupTree::create(const Options& options) {
+  CgroupTree tree;
+  tree.name_ = options.name;
+  tree.made_by_ = ::getpid();
+  COVE_TRY(const auto mounts, read_mounts());
+  COVE_TRY(const auto own_text, read_file_at(AT_FDCWD, "/proc/self/cgroup"));
+  const auto owns = memberships(own_text);
+  const auto own_of = [&](std::string_view controller) -> const Membership* {
+    for (const auto& own : owns) {
+      if (controller.empty() ? own.controllers.empty() : lists(own.controllers, controller, ',')) return &own;
+    }
+    return nullptr;
+  };
+
+  std::string reasons;
+  const auto note = [&](const Error& error) {
+    if (!reasons.empty()) reasons += "; ";
+    reasons += error.message;
+  };
+  bool any_v1 = false;
+  for (const auto& mount : mounts) {
+    if (mount.type == "cgroup2" && !options.ignore_unified && !tree.has(CgroupSlot::unified)) {
+      const auto* own = own_of("");
+      if (own == nullptr) continue;
+      if (auto added = tree.add_unified(mount.target, own_directory(mount, own->path), options); !added) note(added.error());
+    }
+    if (mount.type != "cgroup") continue;
+    constexpr auto kV1 = std::to_array<std::pair<CgroupSlot, std::string_view>>(
+        {{CgroupSlot::memory, "memory"}, {CgroupSlot::pids, "pids"}, {CgroupSlot::cpu, "cpu"}, {CgroupSlot::freezer, "freezer"}});
+    for (const auto& [slot, controller] : kV1) {
+      if (!lists(mount.super_options, controller, ',') || tree.has(slot)) continue;
+      const auto* own = own_of(controller);
+      if (own == nullptr) continue;
+      if (auto added = tree.add(slot, own_directory(mount, own->path), options); !added) note(added.error());
+      any_v1 = any_v1 || (tree.has(slot) && slot != CgroupSlot::freezer);
+    }
+  }
+  // The v2 tree freezes and kills better than the v1 freezer: one of the two is enough.
+  if (tree.has(CgroupSlot::unified) && tree.has(CgroupSlot::freezer)) {
+    auto& freezer = tree.parents_[static_cast<std::size_t>(CgroupSlot::freezer)];
+    ::unlinkat(freezer.base.get(), options.name.c_str(), AT_REMOVEDIR);
+    freezer = {};
+  }
+  const bool v2 = tree.v2_memory_ || tree.v2_pids_ || tree.v2_cpu_;
+  if (any_v1) {
+    tree.mode_ = tree.has(CgroupSlot::unified) ? CgroupMode::hybrid : CgroupMode::v1;
+  } else {
+    tree.mode_ = v2 || tree.has(CgroupSlot::unified) ? CgroupMode::v2 : CgroupMode::none;
+  }
+  if (!tree.limits_memory() || !tree.limits_pids() || !tree.limits_cpu()) {
+    tree.shortcoming_ = reasons.empty() ? "the host mounts no control group hierarchy with these controllers" : reasons;
+  }
+  return tree;
+}
+
+CgroupTree::~CgroupTree() {
+  if (made_by_ != ::getpid()) return;
+  if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
+  for (const auto& parent : parents_) {
+    if (parent.dir) ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR);
+  }
+}
+
+}  // namespace cove::sys

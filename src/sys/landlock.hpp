@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace cove::sys {
+
+// What a path and everything below it may be used for.
+enum class PathUse : std::uint8_t {
+  list,        // read directory entries
+  read,        // read files, list directories
+  execute,     // read, and run
+  write,       // everything that makes sense for data: create, change, rename, remove, run
+  device,      // read and write an existing character device, no ioctl
+  terminal,    // a device with its ioctls
+};
+
+struct PathRule {
+  const char* path;
+  PathUse use;
+};
+
+// The Landlock version of the running kernel; 0 when there is none.
+int landlock_abi() noexcept;
+
+// Confines this thread for good: file access to `rules`, no signal to and no abstract socket of anyone outside. Paths that do
+// not exist are skipped. Handles every right of the running ABI. Needs no_new_privs. Usable between fork and exec.
+bool restrict_with_landlock(std::span<const PathRule> rules, int abi) noexcept;
+
+}  // namespace cove::sys

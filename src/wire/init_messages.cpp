@@ -1,0 +1,157 @@
+#include "wire/init_messages.hpp"
+
+#include "wire/codec.hpp"
+
+namespace cove::wire {
+namespace {
+
+bool known(Stream stream) {
+  return stream == Stream::out || stream == Stream::err;
+}
+
+}  // namespace
+
+std::string encode(const Spawn& message) {
+  std::string out;
+  Writer writer(out);
+  writer.number(message.kind);
+  writer.number(message.terminal);
+  writer.number(message.rows);
+  writer.number(message.columns);
+  writer.number(message.file_mode);
+  writer.number(message.output_limit);
+  writer.number(message.flood_limit);
+  writer.text(message.directory);
+  writer.texts(message.argv);
+  writer.texts(message.environment);
+  writer.number(static_cast<std::uint32_t>(message.files.size()));
+  for (const auto& file : message.files) {
+    writer.text(file.path);
+    writer.number(file.mode);
+    writer.text(file.content);
+  }
+  return out;
+}
+
+std::optional<Spawn> decode_spawn(std::string_view payload) {
+  Reader reader(payload);
+  Spawn message;
+  message.kind = reader.number<SpawnKind>();
+  message.terminal = reader.number<Terminal>();
+  message.rows = reader.number<std::uint16_t>();
+  message.columns = reader.number<std::uint16_t>();
+  message.file_mode = reader.number<std::uint32_t>();
+  message.output_limit = reader.number<std::uint64_t>();
+  message.flood_limit = reader.number<std::uint64_t>();
+  message.directory = reader.text();
+  message.argv = reader.texts();
+  message.environment = reader.texts();
+  const auto files = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < files; ++i) {
+    InlineFile file;
+    file.path = reader.text();
+    file.mode = reader.number<std::uint32_t>();
+    file.content = reader.text();
+    if (file.path.empty()) return std::nullopt;
+    message.files.push_back(std::move(file));
+  }
+  const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::get_file && message.terminal <= Terminal::yes;
+  if (!sane) return std::nullopt;
+  return message;
+}
+
+std::string encode(const Output& message) {
+  std::string out;
+  out.reserve(message.bytes.size() + 16);
+  Writer writer(out);
+  writer.number(message.stream);
+  writer.number(message.offset);
+  out.append(message.bytes);
+  return out;
+}
+
+std::optional<Output> decode_output(std::string_view payload) {
+  Reader reader(payload);
+  Output message;
+  message.stream = reader.number<Stream>();
+  message.offset = reader.number<std::uint64_t>();
+  message.bytes = reader.rest();
+  if (!reader.complete() || !known(message.stream)) return std::nullopt;
+  return message;
+}
+
+std::string encode(const Acknowledge& message) {
+  std::string out;
+  Writer writer(out);
+  writer.number(message.stream);
+  writer.number(message.offset);
+  return out;
+}
+
+std::optional<Acknowledge> decode_acknowledge(std::string_view payload) {
+  Reader reader(payload);
+  Acknowledge message;
+  message.stream = reader.number<Stream>();
+  message.offset = reader.number<std::uint64_t>();
+  if (!reader.complete() || !known(message.stream)) return std::nullopt;
+  return message;
+}
+
+std::string encode(const SpawnFailed& message) {
+  std::string out;
+  Writer writer(out);
+  writer.number(message.stage);
+  writer.number(message.sys_errno);
+  return out;
+}
+
+std::optional<SpawnFailed> decode_spawn_failed(std::string_view payload) {
+  Reader reader(payload);
+  SpawnFailed message;
+  message.stage = reader.number<SpawnStage>();
+  message.sys_errno = reader.number<std::int32_t>();
+  if (!reader.complete() || message.stage > SpawnStage::program) return std::nullopt;
+  return message;
+}
+
+std::string encode(const Exited& message) {
+  std::string out;
+  Writer writer(out);
+  writer.number(message.exit_code);
+  writer.number(message.signal);
+  writer.number(message.out_bytes);
+  writer.number(message.err_bytes);
+  writer.number(message.cpu_usec);
+  writer.number(message.disk_free_bytes);
+  writer.number(message.disk_free_inodes);
+  return out;
+}
+
+std::optional<Exited> decode_exited(std::string_view payload) {
+  Reader reader(payload);
+  Exited message;
+  message.exit_code = reader.number<std::int32_t>();
+  message.signal = reader.number<std::int32_t>();
+  message.out_bytes = reader.number<std::uint64_t>();
+  message.err_bytes = reader.number<std::uint64_t>();
+  message.cpu_usec = reader.number<std::uint64_t>();
+  message.disk_free_bytes = reader.number<std::uint64_t>();
+  message.disk_free_inodes = reader.number<std::uint64_t>();
+  if (!reader.complete()) return std::nullopt;
+  return message;
+}
+
+std::string encode_number(std::uint64_t value) {
+  std::string out;
+  Writer(out).number(value);
+  return out;
+}
+
+std::optional<std::uint64_t> decode_number(std::string_view payload) {
+  Reader reader(payload);
+  const auto value = reader.number<std::uint64_t>();
+  if (!reader.complete()) return std::nullopt;
+  return value;
+}
+
+}  // namespace cove::wire

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/frame.hpp"
+
+namespace cove::wire {
+
+// What a spawned process is. The file kinds are init's own helper: same fork, same uid, same locks, no exec.
+enum class SpawnKind : std::uint8_t {
+  program,   // argv is run
+  put_file,  // stdin becomes the file argv[0], with mode `file_mode`; directories on the way are made
+  get_file,  // the regular file argv[0] goes to stdout
+};
+
+enum class Terminal : std::uint8_t { no, yes };
+
+struct InlineFile {
+  std::string path;
+  std::uint32_t mode = 0644;
+  std::string content;
+};
+
+struct Spawn {
+  SpawnKind kind = SpawnKind::program;
+  Terminal terminal = Terminal::no;
+  std::uint16_t rows = 24;
+  std::uint16_t columns = 80;
+  std::uint32_t file_mode = 0644;
+  std::uint64_t output_limit = 0;  // bytes kept of each stream; the rest is counted and thrown away
+  std::uint64_t flood_limit = 0;   // bytes thrown away before `flood` is reported; 0 = never
+  std::string directory;           // working directory
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;  // "K=V", the whole environment
+  std::vector<InlineFile> files;         // written by the new process before it becomes its program
+};
+
+// How far the front may send input ahead of what `input_room` said the process took: init holds no more than this.
+inline constexpr std::uint64_t kInputAhead = 256U << 10;
+
+enum class Stream : std::uint8_t { out = 1, err = 2 };
+
+struct Output {
+  Stream stream = Stream::out;
+  std::uint64_t offset = 0;  // of the first byte, in the stream as kept
+  std::string_view bytes;
+};
+
+struct Acknowledge {
+  Stream stream = Stream::out;
+  std::uint64_t offset = 0;
+};
+
+// Where a process came to before it could run.
+enum class SpawnStage : std::uint8_t { fork, terminal, directory, files, program };
+struct SpawnFailed {
+  SpawnStage stage = SpawnStage::fork;
+  std::int32_t sys_errno = 0;
+};
+
+struct Exited {
+  std::int32_t exit_code = -1;  // -1 when a signal ended it
+  std::int32_t signal = 0;
+  std::uint64_t out_bytes = 0;  // everything it wrote, kept or not
+  std::uint64_t err_bytes = 0;
+  std::uint64_t cpu_usec = 0;  // of the process and of the children it waited for
+  std::uint64_t disk_free_bytes = 0;
+  std::uint64_t disk_free_inodes = 0;
+};
+
+std::string encode(const Spawn& message);
+std::string encode(const Output& message);
+std::string encode(const Acknowledge& message);
+std::string encode(const SpawnFailed& message);
+std::string encode(const Exited& message);
+
+// nullopt when the payload is not exactly such a message.
+std::optional<Spawn> decode_spawn(std::string_view payload);
+std::optional<Output> decode_output(std::string_view payload);
+std::optional<Acknowledge> decode_acknowledge(std::string_view payload);
+std::optional<SpawnFailed> decode_spawn_failed(std::string_view payload);
+std::optional<Exited> decode_exited(std::string_view payload);
+
+// signal, resize, input_room: one or two bare numbers.
+std::string encode_number(std::uint64_t value);
+std::optional<std::uint64_t> decode_number(std::string_view payload);
+
+}  // namespace cove::wire

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/id.hpp"
+
+namespace cove::wire {
+
+// What passes between the front and the keeper, over one SOCK_SEQPACKET pair: each message is one record of fixed size, so
+// that the privileged side parses nothing. Same host, same binary: the machine's own layout is the wire.
+
+enum class KeeperVerb : std::uint32_t {
+  create = 1,   // carries one descriptor: init's end of its control socket
+  destroy = 2,  // answered by `gone` when the last process, mount and group is
+  pause = 3,
+  resume = 4,
+  inspect = 5,
+};
+
+enum class SandboxTerminal : std::uint32_t { none, available };
+
+struct KeeperRequest {
+  KeeperVerb verb{};
+  std::uint32_t serial = 0;  // comes back in the answer
+  SandboxId id;
+  std::uint16_t reserved = 0;
+  std::uint32_t root = 0;  // which of the roots the keeper was started with
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint64_t inodes = 0;
+  std::uint32_t pids = 0;
+  std::uint32_t cpu_millis = 0;
+  SandboxTerminal terminal{};
+  std::uint32_t reserved2 = 0;
+};
+
+enum class KeeperWord : std::uint32_t {
+  created = 1,  // every lock is on and init runs
+  failed = 2,   // the request was not carried out; `stage`, `sys_errno`, `message`
+  done = 3,     // pause, resume, inspect
+  gone = 4,     // answer to destroy: nothing is left
+  died = 5,     // unasked: init ended by itself
+  out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory
+  not_started = 7,    // unasked, the first and last word: the keeper itself could not start
+};
+
+struct KeeperReply {
+  KeeperWord word{};
+  std::uint32_t serial = 0;  // 0 when unasked
+  SandboxId id;
+  std::uint16_t reserved = 0;
+  std::int32_t sys_errno = 0;
+  std::int32_t host_uid = -1;  // as the keeper's user namespace counts
+  std::uint64_t cpu_usec = 0;
+  std::uint64_t memory_peak_bytes = 0;
+  std::uint64_t oom_kills = 0;
+  std::uint64_t pids_refused = 0;
+  char message[200] = {};  // with `failed`: what could not be done, a sentence without the errno
+};
+
+}  // namespace cove::wire
