@@ -25,7 +25,7 @@ asan: setup ## the unit, kernel and command line tests under AddressSanitizer an
 	@COVE_BUILD=build-asan scripts/test --sanitized
 
 bench: build ## Cove beside bubblewrap, in one run, as ratios
-	@$(PYTHON) bench/bench.py --cove build/cove
+	@build/bench/jail_bench build/cove
 
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove

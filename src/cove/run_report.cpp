@@ -122,10 +122,10 @@ int publish(const RunReport& report, const RunOptions& options) {
   put_stream(object, "stderr", report.err);
   const auto exited = report.end.exited.value_or(wire::Exited{.out_bytes = report.out.size(), .err_bytes = report.err.size()});
   object["truncated"] = {{"stdout", lost(exited.out_bytes, options.output_limit)}, {"stderr", lost(exited.err_bytes, options.output_limit)}};
-  object["duration_ms"] = static_cast<double>(report.end.wall.count()) / 1000.0;
+  object["duration_ms"] = std::chrono::round<std::chrono::milliseconds>(report.end.wall).count();
   // The group counts every process; without one, what init was told of those that were waited for.
   const auto cpu_usec = report.counted.cpu_usec != 0 ? report.counted.cpu_usec : exited.cpu_usec;
-  object["cpu_ms"] = static_cast<double>(cpu_usec) / 1000.0;
+  object["cpu_ms"] = (cpu_usec + 500) / 1000;
   object["peak_memory_bytes"] = report.counted.memory_peak_bytes;
   object["limits"] = limits_of(options);
   object["isolation"] = isolation_of(report, options);

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <list>
 #include <string>
 #include <vector>
 
@@ -78,7 +77,7 @@ class Init {
   void close_input(Process& process);
   [[nodiscard]] int poll_timeout() const;
 
-  std::list<Process> processes_;
+  std::vector<Process> processes_;  // grows only while frames are read, when nobody holds a reference
   wire::FrameReader inbox_;
   std::string outbox_;
   std::size_t outbox_sent_ = 0;
@@ -87,7 +86,7 @@ class Init {
 };
 
 Process* Init::find(std::uint32_t id) {
-  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& p) { return p.id == id && !p.told; });
+  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.id == id && !p.told; });
   return found == processes_.end() ? nullptr : &*found;
 }
 
@@ -242,7 +241,7 @@ void Init::reap() {
     rusage usage{};
     const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
     if (pid <= 0) return;
-    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& p) { return p.pid == pid && !p.reaped; });
+    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.pid == pid && !p.reaped; });
     if (found == processes_.end()) continue;  // an orphan we inherited
     auto& process = *found;
     process.reaped = true;
@@ -341,7 +340,7 @@ int Init::run() {
       pump(process, process.err, wire::Stream::err);
       settle(process);
     }
-    processes_.remove_if([](const Process& p) { return p.told && p.reaped && !p.out.is_open() && !p.err.is_open(); });
+    std::erase_if(processes_, [](const Process& p) { return p.told && p.reaped && !p.out.is_open() && !p.err.is_open(); });
   }
   return 0;
 }

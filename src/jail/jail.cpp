@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <span>
 
 #include "sys/landlock.hpp"
 #include "sys/loopback.hpp"
@@ -63,16 +64,10 @@ bool map_ids(const Plan& plan) noexcept {
 }
 
 // Counters of this user namespace. Nobody inside can raise them again once the capabilities are gone (SECURITY.md E-19): a
-// second wall behind seccomp against new namespaces, and a bound on what is charged to the kernel.
+// second wall behind seccomp. Without a new user namespace there is no capability, and without one no other namespace either.
 bool seal_counters() noexcept {
-  for (const char* file : {"max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces", "max_net_namespaces", "max_ipc_namespaces",
-                           "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces"}) {
-    char path[64] = "/proc/sys/user/";
-    std::strncat(path, file, sizeof path - std::strlen(path) - 1);
-    if (!write_text(path, "0")) return false;
-  }
-  return write_text("/proc/sys/user/max_inotify_instances", "32") && write_text("/proc/sys/user/max_inotify_watches", "8192") &&
-         write_text("/proc/self/oom_score_adj", "500");
+  return write_text("/proc/sys/user/max_user_namespaces", "0") && write_text("/proc/sys/user/max_inotify_instances", "32") &&
+         write_text("/proc/sys/user/max_inotify_watches", "8192") && write_text("/proc/self/oom_score_adj", "500");
 }
 
 // One tmpfs holds everything the sandbox writes: one size, one inode count, gone with the last mount.
@@ -112,11 +107,9 @@ bool make_proc() noexcept {
   return place(sys::make_filesystem("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC), "proc");
 }
 
-// The room holds the host's nodes already without exec and set-id; the targets are empty files of the template.
+// The room has a /dev as a sandbox sees it: a read-only directory with the host's five nodes mounted on files. One copy takes all.
 bool make_devices() noexcept {
-  for (const char* node : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}) {
-    if (!place(sys::copy_tree(node), node + 1)) return false;
-  }
+  if (!place(sys::copy_tree(kDevices), "dev")) return false;
   const int shm = ::open_tree(AT_FDCWD, "../shm", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   return shm >= 0 && sys::restrict_tree(shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC) && place(shm, "dev/shm");
 }
@@ -124,7 +117,7 @@ bool make_devices() noexcept {
 bool make_terminals() noexcept {
   const sys::MountOption options[] = {{"ptmxmode", "0666"}, {"mode", "0600"}, {"max", "16"}};
   return place(sys::make_filesystem("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), "dev/pts") &&
-         place(sys::copy_tree("/dev/tty"), "dev/tty");
+         place(sys::copy_tree(kTty), "dev/tty");
 }
 
 // 0, 1 and 2 are /dev/null, 3 is the control socket; the report closes itself at exec.
@@ -163,32 +156,24 @@ bool set_rlimits(const Plan& plan) noexcept {
   return true;
 }
 
+// Rules hold for an inode and what lies below it. "/" is the sandbox's own root directory, so a file of the host, however it
+// might be reached, has no rule above it. Few, because each is a first look-up in a new filesystem.
 constexpr sys::PathRule kPathRules[] = {
-    {"/", sys::PathUse::list},
-    {"/usr", sys::PathUse::execute},
-    {"/bin", sys::PathUse::execute},
-    {"/sbin", sys::PathUse::execute},
-    {"/lib", sys::PathUse::execute},
-    {"/lib32", sys::PathUse::execute},
-    {"/lib64", sys::PathUse::execute},
-    {"/libx32", sys::PathUse::execute},
-    {"/opt", sys::PathUse::execute},
-    {"/cove", sys::PathUse::execute},
-    {"/etc", sys::PathUse::read},
-    {"/var", sys::PathUse::read},
-    {"/proc", sys::PathUse::read},
+    {"/", sys::PathUse::execute},
     {"/workspace", sys::PathUse::write},
     {"/tmp", sys::PathUse::write},
     {"/home", sys::PathUse::write},
+    {"/dev", sys::PathUse::device},
     {"/dev/shm", sys::PathUse::write},
-    {"/dev/null", sys::PathUse::device},
-    {"/dev/zero", sys::PathUse::device},
-    {"/dev/full", sys::PathUse::device},
-    {"/dev/random", sys::PathUse::device},
-    {"/dev/urandom", sys::PathUse::device},
-    {"/dev/pts", sys::PathUse::terminal},
+    {"/dev/pts", sys::PathUse::terminal},  // from here on only where there are terminals
     {"/dev/tty", sys::PathUse::terminal},
 };
+constexpr std::size_t kTerminalRules = 2;
+
+bool restrict_objects(const Plan& plan) noexcept {
+  const auto left_out = plan.terminal == TerminalSupport::available ? 0 : kTerminalRules;
+  return sys::restrict_with_landlock(std::span(kPathRules).first(std::size(kPathRules) - left_out), plan.landlock_abi);
+}
 
 [[noreturn]] void die(int report_fd, Stage stage) noexcept {
   const Report report{.stage = stage, .sys_errno = errno};
@@ -219,7 +204,7 @@ constexpr sys::PathRule kPathRules[] = {
   if (!reset_process() || !set_descriptors(plan, report_fd)) die(report_fd, Stage::descriptors);
   if (!set_rlimits(plan)) die(report_fd, Stage::rlimits);
   if (!sys::drop_all_capabilities() || !sys::set_no_new_privileges()) die(report_fd, Stage::capabilities);
-  if ((off & kObjects) == 0 && plan.landlock_abi > 0 && !sys::restrict_with_landlock(kPathRules, plan.landlock_abi)) die(report_fd, Stage::landlock);
+  if ((off & kObjects) == 0 && plan.landlock_abi > 0 && !restrict_objects(plan)) die(report_fd, Stage::landlock);
   // Last: the steps above need more calls than anyone inside may make.
   if ((off & kSurface) == 0 && !sys::install_seccomp(sys::default_seccomp())) die(report_fd, Stage::seccomp);
   char name[] = "cove-init";

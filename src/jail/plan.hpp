@@ -22,6 +22,8 @@ inline constexpr const char* kInitPath = "/cove/init";
 // /proc/self/mountinfo, so they say nothing about the host.
 inline constexpr const char* kStage = "/stage";  // an empty directory, the mount point of the sandbox's own storage
 inline constexpr const char* kEmpty = "/empty";
+inline constexpr const char* kDevices = "/devices";  // becomes /dev
+inline constexpr const char* kTty = "/tty";          // becomes /dev/tty where there are terminals
 inline constexpr std::size_t kMaxTrees = 8;
 
 // A part of the host that a root shows besides its own directory: /usr, say. Read-only.

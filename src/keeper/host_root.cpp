@@ -1,6 +1,7 @@
 #include "keeper/host_root.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,8 +37,6 @@ constexpr auto kFromHostEtc = std::to_array<EtcEntry>({
     {"java-17-openjdk", "the same"},
     {"java-21-openjdk", "the same"},
     {"php", "extensions are switched on here"},
-    {"python3", "debian_config"},
-    {"python3.11", "sitecustomize links here"},
     {"perl", "Net::libnet.cfg and friends"},
     {"matplotlibrc", "Debian's matplotlib reads it at import"},
     {"fonts", "for plots"},
@@ -69,15 +68,9 @@ constexpr auto kGenerated = std::to_array<TextFile>({
     {"etc/machine-id", "c07ec07ec07ec07ec07ec07ec07ec07e\n"},
     {"etc/timezone", "Etc/UTC\n"},
     {"etc/shells", "/bin/sh\n/bin/bash\n"},
-    {"dev/null", ""},
-    {"dev/zero", ""},
-    {"dev/full", ""},
-    {"dev/random", ""},
-    {"dev/urandom", ""},
-    {"dev/tty", ""},
 });
 
-constexpr auto kDirectories = std::to_array<const char*>({"cove", "cove/bin", "dev", "dev/pts", "dev/shm", "etc", "home", "opt", "proc", "root", "run",
+constexpr auto kDirectories = std::to_array<const char*>({"cove", "cove/bin", "dev", "etc", "home", "opt", "proc", "root", "run",
                                                           "srv", "tmp", "usr", "var", "var/cache", "var/lib", "var/log", "var/tmp", "workspace"});
 
 struct Link {
@@ -85,11 +78,6 @@ struct Link {
   const char* target;
 };
 constexpr auto kLinks = std::to_array<Link>({
-    {"dev/fd", "/proc/self/fd"},
-    {"dev/stdin", "/proc/self/fd/0"},
-    {"dev/stdout", "/proc/self/fd/1"},
-    {"dev/stderr", "/proc/self/fd/2"},
-    {"dev/ptmx", "pts/ptmx"},
     {"etc/mtab", "/proc/self/mounts"},
     {"etc/localtime", "/usr/share/zoneinfo/Etc/UTC"},
     {"var/run", "/run"},
@@ -117,8 +105,7 @@ class Fingerprint {
 // Package managers touch their database with every change, so nested configuration files need no walk of their own.
 std::string fingerprint() {
   Fingerprint print;
-  print.add(embedded_init());
-  for (const auto& tool : embedded_tools()) print.add(tool.content);
+  print.add_file(fs::read_symlink("/proc/self/exe"));  // carries cove-init and the tools
   for (const auto* top : kTopLevel) print.add_file(std::string("/") + top);
   for (const auto& entry : kFromHostEtc) print.add_file(std::string("/etc/") + entry.path);
   for (const char* database : {"/var/lib/dpkg/status", "/var/lib/rpm", "/lib/apk/db/installed"}) print.add_file(database);
@@ -180,6 +167,16 @@ Result<> build(const fs::path& root) {
   return {};
 }
 
+// Roots of earlier builds or of a host that has changed since, unless someone still runs on one.
+void sweep_old_roots(const fs::path& roots, const fs::path& kept) {
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(roots, ec)) {
+    if (entry.path() == kept || !entry.path().filename().string().starts_with("host-")) continue;
+    const UniqueFd lock(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ec);
+  }
+}
+
 Result<> make_directories(const fs::path& path) {
   std::error_code ec;
   fs::create_directories(path, ec);
@@ -209,10 +206,13 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
     if (built && ::rename(aside.c_str(), ready.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY) built = fail_errno(errno, "move {} into place", ready.string());
     std::error_code ec;
     fs::remove_all(aside, ec);
+    sweep_old_roots(roots, ready);
     if (!built) return fail(built.error().code, fmt::format("build the host root in {}: {}", state_dir, built.error().message));
   }
   RootSource root;
   root.lower_path = ready;
+  COVE_TRY(root.lower_lock, open_at(AT_FDCWD, ready, O_RDONLY | O_DIRECTORY));
+  if (::flock(root.lower_lock.get(), LOCK_SH) != 0) return fail_errno(errno, "lock {}", ready.string());
   root.trees.push_back({.host_path = "/usr", .target = "usr"});
   for (const auto* top : kTopLevel) {
     std::error_code ec;

@@ -129,6 +129,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   COVE_CHECK(write_maps(identity, clone.pid));
   if (::write(gate.get(), "g", 1) != 1) return fail_errno(errno, "let the keeper go on");
   keeper.uid_lock_ = std::move(identity.lock);
+  keeper.root_lock_ = std::move(root.lower_lock);
   return keeper;
 }
 
@@ -136,6 +137,7 @@ Keeper::Keeper(Keeper&& other) noexcept
     : enforcement_(std::move(other.enforcement_)),
       tree_(std::move(other.tree_)),
       uid_lock_(std::move(other.uid_lock_)),
+      root_lock_(std::move(other.root_lock_)),
       socket_(std::move(other.socket_)),
       pidfd_(std::move(other.pidfd_)),
       pid_(std::exchange(other.pid_, -1)) {}

@@ -62,6 +62,7 @@ class Keeper {
   Enforcement enforcement_;
   sys::CgroupTree tree_;
   UniqueFd uid_lock_;
+  UniqueFd root_lock_;
   UniqueFd socket_;
   UniqueFd pidfd_;
   pid_t pid_ = -1;

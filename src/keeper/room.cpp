@@ -29,6 +29,23 @@ Result<UniqueFd> read_only_copy_of(const std::string& path) {
   return mount;
 }
 
+Result<UniqueFd> device_copy_of(const std::string& node) {
+  COVE_TRY(auto mount, copy_of("/dev/" + node));
+  if (!sys::restrict_tree(mount.get(), kDevice)) return fail_errno(errno, "restrict /dev/{}", node);
+  return mount;
+}
+
+Result<> make_file(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
+  if (!file) return fail_errno(errno, "make file {} in the room", path);
+  return {};
+}
+
+Result<> make_link(const std::string& path, const char* target) {
+  if (::symlink(target, path.c_str()) != 0) return fail_errno(errno, "make link {} in the room", path);
+  return {};
+}
+
 Result<> make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0755) != 0) return fail_errno(errno, "make directory {} in the room", path);
   return {};
@@ -44,6 +61,32 @@ void set_text(char (&field)[N], const std::string& text) {
   std::strncpy(field, text.c_str(), N - 1);
 }
 
+// /dev of every sandbox: on a filesystem of its own, so that no program can write beside the nodes.
+Result<> make_devices(const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
+  const std::string base = jail::kDevices;
+  COVE_CHECK(make_directory(base));
+  const sys::MountOption options[] = {{"size", "65536"}, {"nr_inodes", "32"}, {"mode", "0755"}};
+  const UniqueFd directory(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC));
+  if (!directory) return fail_errno(errno, "make the device directory");
+  COVE_CHECK(place(directory, base));
+  for (const auto& [node, mount] : nodes) {
+    COVE_CHECK(make_file(base + "/" + node));
+    COVE_CHECK(place(mount, base + "/" + node));
+  }
+  COVE_CHECK(make_directory(base + "/pts"));
+  COVE_CHECK(make_directory(base + "/shm"));
+  COVE_CHECK(make_file(base + "/tty"));
+  COVE_CHECK(make_link(base + "/fd", "/proc/self/fd"));
+  COVE_CHECK(make_link(base + "/stdin", "/proc/self/fd/0"));
+  COVE_CHECK(make_link(base + "/stdout", "/proc/self/fd/1"));
+  COVE_CHECK(make_link(base + "/stderr", "/proc/self/fd/2"));
+  COVE_CHECK(make_link(base + "/ptmx", "pts/ptmx"));
+  // Only the directory's own mount: the nodes on it stay writable.
+  struct mount_attr read_only {.attr_set = MOUNT_ATTR_RDONLY};
+  if (::mount_setattr(AT_FDCWD, base.c_str(), 0, &read_only, sizeof read_only) != 0) return fail_errno(errno, "make the device directory read-only");
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources) {
@@ -51,11 +94,11 @@ Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources) {
   // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));
   std::vector<std::pair<std::string, UniqueFd>> devices;
-  for (const std::string node : {"null", "zero", "full", "random", "urandom", "tty"}) {
-    COVE_TRY(auto mount, copy_of("/dev/" + node));
-    if (!sys::restrict_tree(mount.get(), kDevice)) return fail_errno(errno, "restrict /dev/{}", node);
+  for (const std::string node : {"null", "zero", "full", "random", "urandom"}) {
+    COVE_TRY(auto mount, device_copy_of(node));
     devices.emplace_back(node, std::move(mount));
   }
+  COVE_TRY(const auto tty, device_copy_of("tty"));
   std::vector<std::vector<UniqueFd>> trees;
   for (auto& source : sources) {
     if (!source.lower_mount) {
@@ -74,13 +117,11 @@ Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources) {
   COVE_CHECK(place(room, "/proc"));
   if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's room");
 
-  for (const char* directory : {"/proc", "/dev", jail::kStage, jail::kEmpty, "/r"}) COVE_CHECK(make_directory(directory));
+  for (const char* directory : {"/proc", jail::kStage, jail::kEmpty, "/r"}) COVE_CHECK(make_directory(directory));
   COVE_CHECK(place(proc, "/proc"));
-  for (const auto& [node, mount] : devices) {
-    const UniqueFd target(::open(("/dev/" + node).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0444));
-    if (!target) return fail_errno(errno, "make /dev/{} in the room", node);
-    COVE_CHECK(place(mount, "/dev/" + node));
-  }
+  COVE_CHECK(make_file(jail::kTty));
+  COVE_CHECK(place(tty, jail::kTty));
+  COVE_CHECK(make_devices(devices));
   std::vector<jail::Root> roots;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto base = fmt::format("/r/{}", i);

@@ -16,6 +16,7 @@ struct RootSource {
     std::string target;     // "usr"
   };
   std::string lower_path;
+  UniqueFd lower_lock;   // shared flock: nobody sweeps this root away while it is held
   UniqueFd lower_mount;  // a detached copy of lower_path when we could make one before giving up privilege; else by path
   std::vector<HostTree> trees;
 };

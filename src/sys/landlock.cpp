@@ -31,7 +31,7 @@ constexpr std::uint64_t kMake = LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_
                                 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
 constexpr std::uint64_t kUseData = kRun | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate | LANDLOCK_ACCESS_FS_REFER |
                                    (kMake & ~(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK));
-constexpr std::uint64_t kUseDevice = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
+constexpr std::uint64_t kUseDevice = kRead | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
 
 constexpr std::uint64_t handled_by(int abi) {
   std::uint64_t handled = kRun | LANDLOCK_ACCESS_FS_WRITE_FILE | kMake;
@@ -43,12 +43,10 @@ constexpr std::uint64_t handled_by(int abi) {
 
 constexpr std::uint64_t access_for(PathUse use) {
   switch (use) {
-    case PathUse::list: return LANDLOCK_ACCESS_FS_READ_DIR;
-    case PathUse::read: return kRead;
     case PathUse::execute: return kRun;
     case PathUse::write: return kUseData;
     case PathUse::device: return kUseDevice;
-    case PathUse::terminal: return kUseDevice | kRead | kIoctlDev;
+    case PathUse::terminal: return kUseDevice | kIoctlDev;
   }
   return 0;
 }

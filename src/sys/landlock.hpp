@@ -7,12 +7,10 @@ namespace cove::sys {
 
 // What a path and everything below it may be used for.
 enum class PathUse : std::uint8_t {
-  list,        // read directory entries
-  read,        // read files, list directories
-  execute,     // read, and run
-  write,       // everything that makes sense for data: create, change, rename, remove, run
-  device,      // read and write an existing character device, no ioctl
-  terminal,    // a device with its ioctls
+  execute,   // read, list, run
+  write,     // everything that makes sense for data: create, change, rename, remove, run
+  device,    // read and write existing character devices, no ioctl
+  terminal,  // devices with their ioctls
 };
 
 struct PathRule {
