@@ -95,7 +95,7 @@ std::vector<std::string> environment_for(const RunOptions& options) {
 // What the host cannot enforce of what every run asks for.
 std::vector<std::string> shortcomings(const keeper::Enforcement& enforcement) {
   std::vector<std::string> missing;
-  if (!enforcement.memory) missing.emplace_back("memory: only each process's address space is limited, not their sum");
+  if (!enforcement.memory) missing.emplace_back("memory: limited for each process, not for their sum");
   if (!enforcement.cpu) missing.emplace_back("cpus: not limited");
   if (enforcement.landlock_abi == 0) missing.emplace_back("landlock: the kernel has none");
   return missing;

@@ -53,7 +53,8 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
   // higher, because only the group counts what it refused.
   const rlim_t slack = input.backstop == LimitBackstop::cgroup ? 16 : 0;
   add_rlimit(plan, RLIMIT_NPROC, input.limits.pids + slack, input.limits.pids + slack);
-  if (input.backstop == LimitBackstop::rlimit) add_rlimit(plan, RLIMIT_AS, input.limits.memory_bytes, input.limits.memory_bytes);
+  // Private writable memory, not address space: what a runtime reserves and never touches costs nothing.
+  if (input.backstop == LimitBackstop::rlimit) add_rlimit(plan, RLIMIT_DATA, input.limits.memory_bytes, input.limits.memory_bytes);
   return plan;
 }
 

@@ -138,7 +138,10 @@ Result<> copy_public(const fs::path& from, const fs::path& to) {
   }
   if (!S_ISDIR(st.st_mode)) return {};
   fs::create_directory(to, ec);
-  for (const auto& entry : fs::directory_iterator(from, ec)) COVE_CHECK(copy_public(entry.path(), to / entry.path().filename()));
+  for (const auto& entry : fs::directory_iterator(from, ec)) {
+    if (entry.path().extension() == ".gz") continue;  // alternatives has a link for every manual page
+    COVE_CHECK(copy_public(entry.path(), to / entry.path().filename()));
+  }
   return {};
 }
 

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace cove::cli {
+
+struct DoctorOptions {
+  std::string state_dir;  // empty: the default one
+  bool json = false;
+};
+
+// `cove doctor`. 0: this host enforces the default profile, perhaps with warnings; 1: it cannot. Before any thread is
+// made.
+int doctor_command(const DoctorOptions& options);
+
+}  // namespace cove::cli

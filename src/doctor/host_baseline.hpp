@@ -1,0 +1,11 @@
+#pragma once
+
+#include "doctor/check.hpp"
+#include "doctor/host.hpp"
+
+namespace cove::doctor {
+
+// What stands behind the locks (SECURITY.md 5.15): reads only, changes nothing.
+Checks host_baseline(const Host& host);
+
+}  // namespace cove::doctor
