@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cove/doctor_command.hpp"
 #include "cove/run_command.hpp"
 
 int main(int argc, char** argv) {
@@ -14,6 +15,11 @@ int main(int argc, char** argv) {
   auto* run = app.add_subcommand("run", "Run a program in a sandbox of its own, and leave nothing behind");
   cove::cli::RunArguments run_arguments;
   cove::cli::describe(*run, run_arguments);
+
+  auto* doctor = app.add_subcommand("doctor", "Show what this host can enforce, what it cannot, and how to mend it");
+  cove::cli::DoctorOptions doctor_options;
+  doctor->add_flag("--json", doctor_options.json, "Print one JSON object instead of a table");
+  doctor->add_option("--state-dir", doctor_options.state_dir, "Where Cove keeps what it builds once");
 
   // What follows the first -- is never ours to read as options.
   const std::vector<std::string> all(argv + 1, argv + argc);
@@ -42,5 +48,5 @@ int main(int argc, char** argv) {
     }
     return cove::cli::run_command(*options);
   }
-  return 125;
+  return cove::cli::doctor_command(doctor_options);
 }

@@ -83,11 +83,13 @@ Result<> OneShot::hear_keeper() {
     if (reply->id != id_) continue;
     switch (reply->word) {
       case wire::KeeperWord::created:
+        keeper_spoke_ = true;
         uid_ = reply->host_uid;
         break;
       case wire::KeeperWord::failed:
         create_error_ = fail_errno(reply->sys_errno, "could not {}", static_cast<const char*>(reply->message)).value();
         if (reply->sys_errno == 0) create_error_->message = reply->message;
+        keeper_spoke_ = true;
         link_closed_ = true;
         break;
       case wire::KeeperWord::out_of_memory:
@@ -234,7 +236,8 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed, std::optio
   const auto unfinished = [&] { return !current.done || !feed.out.pending.empty() || !feed.err.pending.empty(); };
   while (unfinished()) {
     if (create_error_) return tl::unexpected<Error>(*create_error_);
-    if (link_closed_) break;
+    // A sandbox that was never made closes the link too; the keeper will say why.
+    if (link_closed_ && keeper_spoke_) break;
     auto until = Clock::time_point::max();
     if (stopped_by_us_) {
       // Everything was told to die; if init cannot even say so, the sandbox goes as a whole.

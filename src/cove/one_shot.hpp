@@ -76,6 +76,7 @@ class OneShot {
   std::optional<sandbox::Reason> stopped_by_us_;
   Clock::time_point stop_grace_;
   bool link_closed_ = false;
+  bool keeper_spoke_ = false;  // said whether the sandbox was made
   std::optional<Error> create_error_;
   std::optional<wire::KeeperReply> gone_;
   int cancel_signal_ = 0;

@@ -122,7 +122,7 @@ Outcome landlock_rules() {
     errno = ENOSYS;
     return failed("use Landlock");
   }
-  constexpr sys::PathRule kRules[] = {{"/usr", sys::PathUse::read}};
+  constexpr sys::PathRule kRules[] = {{"/usr", sys::PathUse::execute}};
   if (!sys::set_no_new_privileges()) return failed("set no_new_privs");
   if (!sys::restrict_with_landlock(kRules, abi)) return failed("turn on Landlock");
   const UniqueFd allowed(::open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

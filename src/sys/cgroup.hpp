@@ -72,6 +72,7 @@ class CgroupTree {
   [[nodiscard]] bool has(CgroupSlot slot) const { return static_cast<bool>(parents_[static_cast<std::size_t>(slot)].dir); }
   [[nodiscard]] int dir_of(CgroupSlot slot) const { return parents_[static_cast<std::size_t>(slot)].dir.get(); }
   Result<> add(CgroupSlot slot, const std::string& base_path, const Options& options);
+  Result<> weigh();
   Result<> add_unified(const std::string& mount, const std::string& own, const Options& options);
 
   CgroupMode mode_ = CgroupMode::none;

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -171,6 +172,15 @@ Result<> CgroupTree::add_unified(const std::string& mount, const std::string& ow
   return {};
 }
 
+// By default a group weighs as much as one process, and all sandboxes together are in one. Ours weighs as much as one process on
+// each core, so that sandboxes on a busy host wait no longer than other work does.
+Result<> CgroupTree::weigh() {
+  const auto cores = static_cast<unsigned long>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  if (v2_cpu_) return write_file_at(dir_of(CgroupSlot::unified), "cpu.weight", std::to_string(std::min(10'000UL, 100 * cores)));
+  if (has(CgroupSlot::cpu)) return write_file_at(dir_of(CgroupSlot::cpu), "cpu.shares", std::to_string(std::min(262'144UL, 1024 * cores)));
+  return {};
+}
+
 Result<CgroupTree> CgroupTree::create(const Options& options) {
   CgroupTree tree;
   tree.name_ = options.name;
@@ -214,6 +224,7 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
     ::unlinkat(freezer.base.get(), options.name.c_str(), AT_REMOVEDIR);
     freezer = {};
   }
+  if (auto weighed = tree.weigh(); !weighed) note(weighed.error());
   const bool v2 = tree.v2_memory_ || tree.v2_pids_ || tree.v2_cpu_;
   if (any_v1) {
     tree.mode_ = tree.has(CgroupSlot::unified) ? CgroupMode::hybrid : CgroupMode::v1;
