@@ -190,7 +190,7 @@ void OneShot::take_input(Current& current) {
 
 // One wait for anything to happen, and everything that then did.
 Result<> OneShot::turn(Current* current, Clock::time_point until) {
-  if (link_.flush() == sandbox::InitLink::State::closed) link_closed_ = true;
+  link_.flush();
   std::array<pollfd, 6> polls{};
   std::size_t count = 0;
   const auto watch = [&](int fd, int events) {

@@ -214,6 +214,8 @@ Result<UniqueFd> Run::open_input() {
 Attempt<ProcessEnd> Run::run_program(OneShot& shot, const Program& program, Feed& feed) {
   wire::Spawn spawn{
       .terminal = options_.terminal ? wire::Terminal::yes : wire::Terminal::no,
+      // Nothing is wanted of the sandbox afterwards: it can go at once.
+      .after_exit = options_.outs.empty() ? wire::AfterExit::end_sandbox : wire::AfterExit::stay,
       .output_limit = options_.output_limit,
       .flood_limit = kFloodBytes,
       .directory = options_.workdir,

@@ -100,7 +100,8 @@ Result<> kill_and_wait(sys::Cgroup& leaf, const sys::Clone& child) {
 }
 
 Result<> try_leaf(const sys::CgroupTree& tree, LimitFindings& findings) {
-  COVE_TRY(auto leaf, sys::Cgroup::create(tree, "probe", kLimits));
+  COVE_TRY(auto leaf, sys::Cgroup::create(tree, "probe"));
+  COVE_CHECK(leaf.limit(tree, kLimits));
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
   const UniqueFd report_out(ends[0]);

@@ -37,10 +37,11 @@ std::int64_t now_millis() {
 
 struct Process {
   Process(std::uint32_t process_id, const wire::Spawn& spawn)
-      : id(process_id), terminal(spawn.terminal), flood_limit(spawn.flood_limit), out(spawn.output_limit), err(spawn.output_limit) {}
+      : id(process_id), terminal(spawn.terminal), after_exit(spawn.after_exit), flood_limit(spawn.flood_limit), out(spawn.output_limit), err(spawn.output_limit) {}
 
   std::uint32_t id;
   wire::Terminal terminal;
+  wire::AfterExit after_exit;
   std::uint64_t flood_limit;
   pid_t pid = -1;
   int report = -1;
@@ -82,6 +83,7 @@ class Init {
   std::string outbox_;
   std::size_t outbox_sent_ = 0;
   bool connected_ = true;
+  bool ending_ = false;  // leave once everything has been said
   std::vector<char> scratch_ = std::vector<char>(kReadChunk);
 };
 
@@ -268,6 +270,7 @@ void Init::settle(Process& process) {
   process.exit.err_bytes = process.err.total();
   wire::append_frame(outbox_, wire::FrameType::exited, process.id, wire::encode(process.exit));
   process.told = true;
+  ending_ = ending_ || process.after_exit == wire::AfterExit::end_sandbox;
   process.out.ignore_from_now();
   process.err.ignore_from_now();
 }
@@ -315,6 +318,7 @@ int Init::run() {
   std::vector<pollfd> polls;
   while (connected_) {
     flush();
+    if (ending_ && outbox_.empty()) return 0;
     polls.clear();
     const bool crowded = outbox_.size() - outbox_sent_ >= kOutboxRoom;
     polls.push_back({.fd = kControl, .events = static_cast<short>(POLLIN | (outbox_sent_ < outbox_.size() ? POLLOUT : 0)), .revents = 0});

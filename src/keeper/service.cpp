@@ -57,6 +57,8 @@ class Service {
   void handle(const wire::KeeperRequest& request, UniqueFd control);
   Result<> create(const wire::KeeperRequest& request, UniqueFd control);
   Result<std::uint32_t> take_uid();
+  Result<sys::Cgroup> take_cgroup();
+  void make_spare_cgroup();
   void read_report(Sandbox& sandbox);
   void process_ended(Sandbox& sandbox);
   void end(Sandbox& sandbox);
@@ -74,6 +76,9 @@ class Service {
   std::uint32_t next_number_ = 1;
   std::set<std::uint32_t> uids_;
   std::uint32_t next_uid_ = random_number<std::uint32_t>();
+  std::optional<sys::Cgroup> spare_cgroup_;
+  bool wants_spare_ = false;
+  std::uint32_t next_cgroup_ = 1;
   bool front_gone_ = false;
 };
 
@@ -120,6 +125,22 @@ Result<std::uint32_t> Service::take_uid() {
   return fail(Errc::over_limit, fmt::format("all {} user ids are in use by sandboxes", options_.uid_count));
 }
 
+Result<sys::Cgroup> Service::take_cgroup() {
+  if (spare_cgroup_) {
+    auto taken = std::move(*spare_cgroup_);
+    spare_cgroup_.reset();
+    return taken;
+  }
+  return sys::Cgroup::create(*options_.tree, fmt::format("s-{}", next_cgroup_++));
+}
+
+// An empty group is made ready while there is nothing else to do. Never one that was used.
+void Service::make_spare_cgroup() {
+  auto made = sys::Cgroup::create(*options_.tree, fmt::format("s-{}", next_cgroup_++));
+  wants_spare_ = false;  // also when it failed: the next create tries again, and reports why not
+  if (made) spare_cgroup_.emplace(std::move(*made));
+}
+
 Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
   if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
@@ -135,9 +156,9 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   sandbox.create_serial = request.serial;
   auto backstop = jail::LimitBackstop::rlimit;
   if (options_.tree->mode() != sys::CgroupMode::none) {
-    COVE_TRY(auto cgroup, sys::Cgroup::create(*options_.tree, "s-" + std::string(request.id.view()),
-                                              {.memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_millis = limits.cpu_millis}));
+    COVE_TRY(auto cgroup, take_cgroup());
     sandbox.cgroup.emplace(std::move(cgroup));
+    COVE_CHECK(sandbox.cgroup->limit(*options_.tree, {.memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_millis = limits.cpu_millis}));
     if (options_.tree->limits_memory() && options_.tree->limits_pids()) backstop = jail::LimitBackstop::cgroup;
   }
   COVE_TRY(sandbox.uid, take_uid());
@@ -160,6 +181,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   sandbox.process = std::move(*started);
   if (sandbox.cgroup) sandbox.cgroup->forget_join_fds();
 
+  wants_spare_ = options_.tree->mode() != sys::CgroupMode::none;
   const auto number = next_number_++;
   auto& kept = sandboxes_.emplace(number, std::move(sandbox)).first->second;
   watch(kept.process.report.get(), EPOLLIN, {.number = number, .source = Source::report});
@@ -298,7 +320,9 @@ int Service::run() {
     bool waiting = false;  // for a group that still empties
     for (const auto& [number, sandbox] : sandboxes_) waiting = waiting || (sandbox.ending && sandbox.reaped);
     std::array<epoll_event, 64> events;
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), waiting ? kRemoveRetryMillis : -1);
+    const int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : -1;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+    if (count == 0 && wants_spare_ && !front_gone_) make_spare_cgroup();
     for (int i = 0; i < count; ++i) {
       const auto tag = unpack(events[static_cast<std::size_t>(i)].data.u64);
       if (tag.source == Source::front) {
@@ -316,6 +340,8 @@ int Service::run() {
     if (front_gone_ && options_.front) {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.front.get(), nullptr);
       options_.front.reset();
+      wants_spare_ = false;
+      spare_cgroup_.reset();
       for (auto& [number, sandbox] : sandboxes_) end(sandbox);
     }
     finish_ending();

@@ -52,17 +52,16 @@ InitLink::State InitLink::receive(const std::function<void(const wire::Frame&)>&
   return inbox_.broken() ? State::closed : State::open;
 }
 
-InitLink::State InitLink::flush() {
+void InitLink::flush() {
   while (sent_ < outbox_.size()) {
     const auto n = ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return State::open;
-    if (n < 0) return State::closed;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0) break;  // init is gone; what it said before that is still to be read
     sent_ += static_cast<std::size_t>(n);
   }
   outbox_.clear();
   sent_ = 0;
-  return State::open;
 }
 
 }  // namespace cove::sandbox

@@ -32,7 +32,8 @@ class InitLink {
   enum class State { open, closed };
   // Calls `handle` for every whole frame that has come. `closed`: init is gone, or broke the protocol.
   State receive(const std::function<void(const wire::Frame&)>& handle);
-  State flush();
+  // Sends what it can. Whether init still lives is for `receive` to say: its last words may be waiting there.
+  void flush();
 
  private:
   explicit InitLink(UniqueFd socket) : socket_(std::move(socket)) {}

@@ -52,7 +52,7 @@ Result<> write_limit(int dir, const char* file, std::uint64_t value) {
 
 }  // namespace
 
-Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name, const CgroupLimits& limits) {
+Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name) {
   Cgroup group;
   group.name_ = std::move(name);
   group.v2_memory_ = tree.v2_memory_;
@@ -68,7 +68,6 @@ Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name, const Cg
     COVE_TRY(auto join, open_at(group.dirs_[slot].get(), "tasks", O_WRONLY));
     group.join_.push_back(std::move(join));
   }
-  COVE_CHECK(group.limit(tree, limits));
   COVE_CHECK(group.watch_oom(tree));
   return group;
 }

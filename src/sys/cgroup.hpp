@@ -89,8 +89,10 @@ class CgroupTree {
 // The leaf of one sandbox.
 class Cgroup {
  public:
-  // Creates the leaf in each hierarchy and writes its limits; each value is read back (SECURITY.md 5.8).
-  static Result<Cgroup> create(const CgroupTree& tree, std::string name, const CgroupLimits& limits);
+  // The leaf in each hierarchy, without limits yet.
+  static Result<Cgroup> create(const CgroupTree& tree, std::string name);
+  // Writes the limits; each value is read back (SECURITY.md 5.8).
+  Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;
   ~Cgroup();
@@ -119,7 +121,6 @@ class Cgroup {
  private:
   Cgroup() = default;
   [[nodiscard]] int dir_of(CgroupSlot slot) const { return dirs_[static_cast<std::size_t>(slot)].get(); }
-  Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);
   Result<> watch_oom(const CgroupTree& tree);
   Result<> kill_frozen();
 

@@ -16,6 +16,7 @@ std::string encode(const Spawn& message) {
   Writer writer(out);
   writer.number(message.kind);
   writer.number(message.terminal);
+  writer.number(message.after_exit);
   writer.number(message.rows);
   writer.number(message.columns);
   writer.number(message.file_mode);
@@ -38,6 +39,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   Spawn message;
   message.kind = reader.number<SpawnKind>();
   message.terminal = reader.number<Terminal>();
+  message.after_exit = reader.number<AfterExit>();
   message.rows = reader.number<std::uint16_t>();
   message.columns = reader.number<std::uint16_t>();
   message.file_mode = reader.number<std::uint32_t>();
@@ -55,7 +57,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     if (file.path.empty()) return std::nullopt;
     message.files.push_back(std::move(file));
   }
-  const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::get_file && message.terminal <= Terminal::yes;
+  const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::get_file && message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox;
   if (!sane) return std::nullopt;
   return message;
 }

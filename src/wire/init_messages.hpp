@@ -19,6 +19,9 @@ enum class SpawnKind : std::uint8_t {
 
 enum class Terminal : std::uint8_t { no, yes };
 
+// What init does once this process has ended and its end has been told.
+enum class AfterExit : std::uint8_t { stay, end_sandbox };
+
 struct InlineFile {
   std::string path;
   std::uint32_t mode = 0644;
@@ -28,6 +31,7 @@ struct InlineFile {
 struct Spawn {
   SpawnKind kind = SpawnKind::program;
   Terminal terminal = Terminal::no;
+  AfterExit after_exit = AfterExit::stay;
   std::uint16_t rows = 24;
   std::uint16_t columns = 80;
   std::uint32_t file_mode = 0644;

@@ -31,8 +31,9 @@ class CgroupTest : public testing::TestWithParam<Flavour> {
   }
 
   Cgroup make() {
-    auto group = Cgroup::create(*tree_, "s-test", kLimits);
+    auto group = Cgroup::create(*tree_, "s-test");
     EXPECT_TRUE(group) << group.error().message;
+    EXPECT_TRUE(group->limit(*tree_, kLimits));
     return std::move(*group);
   }
 
@@ -70,7 +71,7 @@ TEST_P(CgroupTest, LeavesNothingBehindWhenItIsDestroyed) {
     const auto group = make();
     EXPECT_TRUE(group.empty());
   }
-  auto again = Cgroup::create(*tree_, "s-test", kLimits);
+  auto again = Cgroup::create(*tree_, "s-test");
   EXPECT_TRUE(again) << "the directory of the first was still there: " << again.error().message;
 }
 
@@ -165,7 +166,7 @@ TEST_P(CgroupTest, SweepsGroupsOfMakersThatDied) {
   if (dead == 0) {
     // A maker that is killed cannot clean up.
     auto tree = CgroupTree::create({.name = fmt::format("cove-{}", ::getpid()), .ignore_unified = GetParam() == Flavour::v1_alone});
-    auto group = Cgroup::create(*tree, "s-left", kLimits);
+    auto group = Cgroup::create(*tree, "s-left");
     ::kill(::getpid(), SIGKILL);
   }
   wait(dead);
