@@ -1,9 +1,12 @@
 """What every test of the built binary shares. COVE names the binary; the default is build/cove."""
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import tempfile
+import time
+import uuid
 
 import pytest
 
@@ -21,7 +24,7 @@ class Run:
         self.status = completed.returncode
         self.stdout = completed.stdout
         self.stderr = completed.stderr
-        self.result = json.loads(completed.stdout) if as_json and completed.stdout.strip() else None
+        self.result = json.loads(completed.stdout) if as_json and completed.stdout.startswith(b"{") else None
 
     @property
     def out(self):
@@ -29,7 +32,7 @@ class Run:
 
     @property
     def err(self):
-        return self.result["stderr"] if self.result else self.stderr.decode(errors="replace")
+        return self.result["stderr"] if self.result and "stderr" in self.result else self.stderr.decode(errors="replace")
 
     @property
     def reason(self):
@@ -52,6 +55,137 @@ def run_json(*arguments, **options):
 def python(code, *arguments, **options):
     """Runs Python code in a fresh sandbox."""
     return run_json(*arguments, "-c", code, **options)
+
+
+def end(process):
+    """Asks first: a cove that is killed outright leaves its empty control groups for the next one to sweep."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.terminate()
+        process.wait(5)
+    process.kill()
+
+
+@contextlib.contextmanager
+def started(*arguments, **options):
+    """`cove ARGUMENTS…` as a running process with pipes; ended if the test did not see it out."""
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([COVE, *map(str, arguments)], **{**streams, **options}) as process:
+        try:
+            yield process
+        finally:
+            end(process)
+
+
+def wait_until(happened, patience=10):
+    """Looks again and again until happened() is true; what it last said."""
+    deadline = time.monotonic() + patience
+    while not (said := happened()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return said
+
+
+def new_marker():
+    """A word to put into a command line, by which the host can find that process and no other."""
+    return "marker-" + uuid.uuid4().hex
+
+
+def processes_with(word):
+    """Pids on the host with this word in their command line."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and word.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+class HostState:
+    """What a run could leave behind on the host. What belongs to a living cove of somebody else's is left out."""
+
+    def __init__(self):
+        self.things = self.processes() | self.namespaces() | self.mounts() | self.cgroups() | self.directories()
+
+    @staticmethod
+    def all_processes():
+        """Pid to (name, parent)."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit():
+                    name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+                    found[int(entry.name)] = (name, int(rest.split()[1]))
+        return found
+
+    @staticmethod
+    def of_others(processes):
+        """The pids below a cove that this suite did not start. One that lost its parent is not excused."""
+        others = set()
+        for pid in processes:
+            line = [pid]
+            while line[-1] in processes:
+                line.append(processes[line[-1]][1])
+            fronts = [at for at, ancestor in enumerate(line) if processes.get(ancestor, ("",))[0] == "cove" and line[at + 1] > 1]
+            if fronts and os.getpid() not in line:
+                others.add(pid)
+        return others
+
+    @classmethod
+    def ours(cls):
+        processes = cls.all_processes()
+        return sorted(set(processes) - cls.of_others(processes))
+
+    @classmethod
+    def processes(cls):
+        found = set()
+        for pid in cls.ours():
+            with contextlib.suppress(OSError):
+                entry = pathlib.Path("/proc") / str(pid)
+                names = {(entry / "comm").read_text().strip(), os.path.basename((entry / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace"))}
+                if names & {"cove", "cove-init", "cove-keeper"}:
+                    found.add(f"process {pid} {sorted(names)}")
+        return found
+
+    @classmethod
+    def namespaces(cls):
+        found = set()
+        for pid in cls.ours():
+            for kind in ("net", "mnt", "user", "pid"):
+                with contextlib.suppress(OSError):
+                    found.add("namespace " + os.readlink(f"/proc/{pid}/ns/{kind}"))
+        return found
+
+    @staticmethod
+    def mounts():
+        lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+        return {f"mount {line}" for line in lines if "cove" in line}
+
+    @classmethod
+    def cgroups(cls):
+        found = set()
+        others = {f"cove-{pid}" for pid in cls.of_others(cls.all_processes())}
+        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+            left, _, right = line.partition(" - ")
+            if right.split()[0] in ("cgroup", "cgroup2"):
+                for parent, names, _ in os.walk(left.split()[4]):
+                    found |= {f"cgroup {parent}/{name}" for name in names if name.startswith("cove-") and name not in others}
+        return found
+
+    @staticmethod
+    def directories():
+        # cove-test-… are the tests' own, made and removed by them.
+        state = pathlib.Path(os.environ.get("COVE_STATE_DIR", "/var/lib/cove"))
+        places = [(pathlib.Path(tempfile.gettempdir()), "cove"), (pathlib.Path("/dev/shm"), "cove"), (state / "roots", ".building-")]
+        return {f"directory {entry}" for place, prefix in places if place.is_dir() for entry in place.iterdir() if entry.name.startswith(prefix) and not entry.name.startswith("cove-test-")}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_before():
+    return HostState().things
+
+
+def pytest_collection_modifyitems(items):
+    # What is left behind can only be seen when everything else has run.
+    items.sort(key=lambda item: item.path.name == "test_zz_leaks.py")
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
     if (!number) return wrong();
     const auto unit = take_letters(rest);
     const auto factor = factor_of(kDurations, unit);
-    if (!factor || (unit.empty() && !rest.empty())) return wrong();
+    if (!factor || (unit.empty() && (!rest.empty() || total > 0))) return wrong();
     total += *number * *factor;
   }
   constexpr double kYear = 365.0 * 86'400'000;

@@ -1,5 +1,7 @@
 #include "cove/doctor_command.hpp"
 
+#include "cove/console.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -73,7 +75,7 @@ int doctor_command(const DoctorOptions& options) {
   const auto state_dir = options.state_dir.empty() ? keeper::default_state_dir() : options.state_dir;
   const auto languages = config::Languages::built_in();
   if (!languages) {
-    fmt::print(stderr, "cove: {}\n", languages.error().message);
+    tell("{}", languages.error().message);
     return 125;
   }
   const auto host = doctor::this_host(state_dir);
@@ -82,11 +84,12 @@ int doctor_command(const DoctorOptions& options) {
   append(checks, doctor::host_baseline(host));
   append(checks, doctor::contents(host, *languages));
 
-  if (options.json) {
-    fmt::print("{}\n", doctor::to_json(checks));
-  } else {
-    const bool colour = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-    fmt::print("{}", doctor::table(checks, colour ? doctor::Colour::ansi : doctor::Colour::none));
+  const bool colour = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+  auto text = options.json ? doctor::to_json(checks) : doctor::table(checks, colour ? doctor::Colour::ansi : doctor::Colour::none);
+  while (text.ends_with('\n')) text.pop_back();
+  if (const auto put = put_line(text); !put) {
+    tell("{}", put.error().message);
+    return 125;
   }
   return doctor::enforced(checks) ? 0 : 1;
 }

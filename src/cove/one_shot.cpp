@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace cove::cli {
@@ -70,8 +71,8 @@ Result<OneShot> OneShot::create(keeper::Keeper& keeper, const CreateOptions& opt
 }
 
 void OneShot::stop(sandbox::Reason reason) {
-  if (stopped_by_us_) return;
-  stopped_by_us_ = reason;
+  if (!stopped_by_us_) stopped_by_us_ = reason;
+  if (std::exchange(stopping_, true)) return;
   stop_grace_ = Clock::now() + kStopGrace;
   link_.kill_everything();
 }
@@ -164,7 +165,8 @@ void OneShot::deliver(Current& current, Sink& sink, wire::Stream stream) {
       if (n < 0) {
         // Nobody reads any more: as in a shell pipeline, the producer is told by ending it.
         sink.broken = true;
-        cancel_signal_ = SIGPIPE;
+        if (errno == EPIPE) cancel_signal_ = SIGPIPE;
+        else if (!output_error_) output_error_ = fail_errno(errno, "could not pass on the program's output").value();
         stop(sandbox::Reason::cancelled);
         continue;
       }
@@ -226,6 +228,7 @@ Result<> OneShot::turn(Current* current, Clock::time_point until) {
 }
 
 Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed, std::optional<std::chrono::milliseconds> timeout) {
+  stopping_ = false;  // what ended an earlier process, ended that one alone
   Current current{.id = next_process_++, .feed = feed};
   current.terminal = spawn.terminal == wire::Terminal::yes;
   link_.spawn(current.id, spawn);
@@ -233,17 +236,16 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed, std::optio
     current.input_open = false;
     link_.end_input(current.id);
   }
-  const auto unfinished = [&] { return !current.done || !feed.out.pending.empty() || !feed.err.pending.empty(); };
-  while (unfinished()) {
+  // A sandbox that was never made closes the link too; the keeper will say why.
+  const auto over = [&] { return current.done || (link_closed_ && keeper_spoke_); };
+  while (!over() || !feed.out.pending.empty() || !feed.err.pending.empty()) {
     if (create_error_) return tl::unexpected<Error>(*create_error_);
-    // A sandbox that was never made closes the link too; the keeper will say why.
-    if (link_closed_ && keeper_spoke_) break;
     auto until = Clock::time_point::max();
-    if (stopped_by_us_) {
+    if (stopping_) {
       // Everything was told to die; if init cannot even say so, the sandbox goes as a whole.
       if (Clock::now() >= stop_grace_) break;
       until = stop_grace_;
-    } else if (timeout && current.started && !current.done) {
+    } else if (timeout && current.started && !over()) {
       until = current.started_at + *timeout;
       if (Clock::now() >= until) {
         stop(sandbox::Reason::timeout);

@@ -55,6 +55,8 @@ class OneShot {
 
   [[nodiscard]] std::optional<sandbox::Reason> stopped_by_us() const { return stopped_by_us_; }
   [[nodiscard]] int cancel_signal() const { return cancel_signal_; }
+  // The caller's own stdout or stderr could not be written, for another reason than that its reader left.
+  [[nodiscard]] const std::optional<Error>& output_error() const { return output_error_; }
   [[nodiscard]] int uid() const { return uid_; }
 
  private:
@@ -73,7 +75,9 @@ class OneShot {
   UniqueFd signals_;
   SandboxId id_;
   std::uint32_t next_process_ = 1;
-  std::optional<sandbox::Reason> stopped_by_us_;
+  std::optional<sandbox::Reason> stopped_by_us_;  // the first reason, for the report
+  bool stopping_ = false;                         // the process being run
+  std::optional<Error> output_error_;
   Clock::time_point stop_grace_;
   bool link_closed_ = false;
   bool keeper_spoke_ = false;  // said whether the sandbox was made

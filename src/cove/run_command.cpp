@@ -1,7 +1,6 @@
 #include "cove/run_command.hpp"
 
 #include <fcntl.h>
-#include <fmt/ostream.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "base/io.hpp"
 #include "base/units.hpp"
 #include "config/languages.hpp"
+#include "cove/console.hpp"
 #include "cove/one_shot.hpp"
 #include "cove/run_report.hpp"
 
@@ -129,27 +129,39 @@ Result<UniqueFd> memory_file(std::string_view content) {
   return fd;
 }
 
-// Copies `input_fd` to a file of the sandbox, by its own helper.
-Result<> put(OneShot& shot, int input_fd, const std::string& path, std::uint32_t mode) {
-  const wire::Spawn spawn{.kind = wire::SpawnKind::put_file, .file_mode = mode, .output_limit = 4096, .directory = "/", .argv = {path}};
+// One errand of the sandbox's file helper; its own sentence when it failed.
+Result<> errand(OneShot& shot, const wire::Spawn& spawn, int input_fd) {
   Feed feed{.input_fd = input_fd};
   COVE_TRY(const auto end, shot.run(spawn, feed, std::nullopt));
   if (end.exited && end.exited->exit_code == 0) return {};
-  return fail(Errc::io, fmt::format("copy into the sandbox: {}", feed.err.captured.empty() ? "the sandbox ended" : feed.err.captured));
+  auto message = feed.err.captured.empty() ? "the sandbox ended" : feed.err.captured;
+  while (message.ends_with('\n')) message.pop_back();
+  return fail(Errc::io, message);
 }
 
+Result<> put(OneShot& shot, int input_fd, const std::string& path, std::uint32_t mode) {
+  return errand(shot, {.kind = wire::SpawnKind::put_file, .file_mode = mode, .output_limit = 4096, .directory = "/", .argv = {path}}, input_fd);
+}
+
+// Directories with all that is in them. Links stay links: following one could carry in what nobody meant to.
 Result<> put_tree(OneShot& shot, const fs::path& host, const std::string& path) {
-  std::error_code ec;
-  if (fs::is_directory(host, ec)) {
-    for (const auto& entry : fs::directory_iterator(host, ec)) COVE_CHECK(put_tree(shot, entry.path(), path + "/" + entry.path().filename().string()));
-    if (ec) return fail_errno(ec.value(), "--file: read {}", host.string());
-    return {};
-  }
-  auto fd = open_at(AT_FDCWD, host, O_RDONLY);
-  if (!fd) return fail(fd.error().code, fmt::format("--file: {}", fd.error().message));
+  COVE_TRY(const auto fd, open_at(AT_FDCWD, host, O_RDONLY | O_NONBLOCK));  // a FIFO must not hold us up
   struct stat st {};
-  ::fstat(fd->get(), &st);
-  return put(shot, fd->get(), path, (st.st_mode & 0111) != 0 ? 0755 : 0644);
+  if (::fstat(fd.get(), &st) != 0) return fail_errno(errno, "stat {}", host.string());
+  if (S_ISREG(st.st_mode)) return put(shot, fd.get(), path, (st.st_mode & 0111) != 0 ? 0755 : 0644);
+  if (!S_ISDIR(st.st_mode)) return fail(Errc::invalid, "neither a file nor a directory");
+  COVE_CHECK(errand(shot, {.kind = wire::SpawnKind::make_directory, .output_limit = 4096, .directory = "/", .argv = {path}}, -1));
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(host, ec)) {
+    const auto inside = path + "/" + entry.path().filename().string();
+    if (!entry.is_symlink(ec)) {
+      COVE_CHECK(put_tree(shot, entry.path(), inside));
+      continue;
+    }
+    COVE_CHECK(errand(shot, {.kind = wire::SpawnKind::make_link, .output_limit = 4096, .directory = "/", .argv = {inside, fs::read_symlink(entry.path(), ec)}}, -1));
+  }
+  if (ec) return fail_errno(ec.value(), "read {}", host.string());
+  return {};
 }
 
 // Into a file beside the target first, so that a failure leaves no half of a result.
@@ -249,6 +261,8 @@ Attempt<RunReport> Run::attempt() {
   auto input = open_input();
   if (!input) return tl::unexpected(trouble(input.error()));
 
+  // Until here a signal simply ends us; from here on there is something to take down first.
+  block_cancel_signals();
   auto keeper = keeper::Keeper::start({.state_dir = options_.state_dir});
   if (!keeper) return tl::unexpected(trouble(keeper.error()));
   RunReport report;
@@ -263,7 +277,9 @@ Attempt<RunReport> Run::attempt() {
   auto shot = OneShot::create(*keeper, {.limits = options_.limits, .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {
-    if (auto copied = put_tree(*shot, file.host_path, file.sandbox_path); !copied) return tl::unexpected(trouble(copied.error()));
+    auto copied = put_tree(*shot, file.host_path, file.sandbox_path);
+    if (!copied && shot->cancel_signal() != 0) return tl::unexpected(Trouble{.status = 128 + shot->cancel_signal(), .message = "cancelled"});
+    if (!copied) return tl::unexpected(Trouble{.message = fmt::format("--file {}: {} (--disk is {})", file.host_path, copied.error().message, format_size(options_.limits.disk_bytes))});
   }
   Feed feed{.input_fd = input->get()};
   if (!options_.json) {
@@ -273,6 +289,7 @@ Attempt<RunReport> Run::attempt() {
   auto end = run_program(*shot, *program, feed);
   if (!end) return tl::unexpected(end.error());
 
+  if (const auto& broken = shot->output_error()) return tl::unexpected(trouble(*broken));
   report.stopped_by_us = shot->stopped_by_us();
   report.cancel_signal = shot->cancel_signal();
   report.end = *end;
@@ -290,11 +307,10 @@ Attempt<RunReport> Run::attempt() {
 }
 
 int Run::execute() {
-  block_cancel_signals();
   const auto report = attempt();
   if (!report) {
-    if (options_.json) fmt::print("{}\n", json_of_trouble(report.error().status, report.error().message));
-    fmt::print(stderr, "cove: {}\n", report.error().message);
+    tell("{}", report.error().message);
+    if (options_.json) [[maybe_unused]] const auto put = put_line(json_of_trouble(report.error().status, report.error().message));
     return report.error().status;
   }
   return publish(*report, options_);

@@ -83,13 +83,13 @@ void describe(CLI::App& command, RunArguments& arguments) {
   command.formatter(std::make_shared<RunFormatter>());
   const auto group = [&](CLI::Option* option, const char* name) { option->group(name); };
   group(command.add_option("-l,--lang", arguments.language, "Language: python, javascript, bash, … (an unknown name lists them)"), "What to run");
-  group(command.add_option("-c,--code", arguments.code, "The program itself")->expected(1), "What to run");
-  group(command.add_option("-e,--env", arguments.environment, "NAME=VALUE for its environment; may be given again")->expected(1)->take_all(), "What to run");
+  group(command.add_option("-c,--code", arguments.code, "The program itself")->expected(1)->allow_extra_args(false), "What to run");
+  group(command.add_option("-e,--env", arguments.environment, "NAME=VALUE for its environment; may be given again")->expected(1)->take_all()->allow_extra_args(false), "What to run");
   group(command.add_option("--workdir", arguments.workdir, "Working directory inside")->capture_default_str(), "What to run");
   group(command.add_option("--stdin", arguments.standard_input, "inherit (pass ours on), none, or a file")->capture_default_str()->expected(0, 1), "What to run");
   group(command.add_flag("-t,--tty", arguments.terminal, "Give it a terminal"), "What to run");
-  group(command.add_option("--file", arguments.files, "HOST[:PATH]: copy a file or directory in; may be given again")->expected(1)->take_all(), "Files");
-  group(command.add_option("--out", arguments.outs, "PATH:HOST: copy a file out when it has ended; may be given again")->expected(1)->take_all(), "Files");
+  group(command.add_option("--file", arguments.files, "HOST[:PATH]: copy a file or directory in; may be given again")->expected(1)->take_all()->allow_extra_args(false), "Files");
+  group(command.add_option("--out", arguments.outs, "PATH:HOST: copy a file out when it has ended; may be given again")->expected(1)->take_all()->allow_extra_args(false), "Files");
   group(command.add_option("--timeout", arguments.timeout, "Wall time, as 500ms, 30s, 2m")->capture_default_str(), "Limits");
   group(command.add_option("--memory", arguments.memory, "Memory, as 512M, 1Gi")->capture_default_str(), "Limits");
   group(command.add_option("--cpus", arguments.cpus, "Cores, as 0.5, 2")->capture_default_str(), "Limits");

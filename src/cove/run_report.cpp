@@ -3,10 +3,10 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
-#include <cstdio>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cove/console.hpp"
 #include "sys/seccomp.hpp"
 
 namespace cove::cli {
@@ -60,10 +60,16 @@ json::object isolation_of(const RunReport& report, const RunOptions& options) {
   };
 }
 
+// Whole cores as whole numbers.
+json::value cpus_of(const RunOptions& options) {
+  if (options.limits.cpu_millis % 1000 == 0) return options.limits.cpu_millis / 1000;
+  return options.limits.cpu_millis / 1000.0;
+}
+
 json::object limits_of(const RunOptions& options) {
   return {
       {"timeout_ms", options.timeout.count()},          {"memory_bytes", options.limits.memory_bytes},
-      {"cpus", options.limits.cpu_millis / 1000.0},     {"pids", options.limits.pids},
+      {"cpus", cpus_of(options)},     {"pids", options.limits.pids},
       {"disk_bytes", options.limits.disk_bytes},        {"inodes", options.limits.inodes},
       {"output_bytes", options.output_limit},
   };
@@ -86,15 +92,15 @@ std::string line_for(sandbox::Reason reason, const RunReport& report, const RunO
 
 void print_lines(sandbox::Reason reason, const RunReport& report, const RunOptions& options) {
   for (const auto& out : report.outs) {
-    if (!out.error.empty()) fmt::print(stderr, "cove: --out {}: {}\n", out.file.sandbox_path, out.error);
+    if (!out.error.empty()) tell("--out {}: {}", out.file.sandbox_path, out.error);
   }
   if (options.quiet) return;
-  if (const auto line = line_for(reason, report, options); !line.empty()) fmt::print(stderr, "cove: {}\n", line);
+  if (const auto line = line_for(reason, report, options); !line.empty()) tell("{}", line);
   if (!report.end.exited) return;
   const auto out = lost(report.end.exited->out_bytes, options.output_limit);
   const auto err = lost(report.end.exited->err_bytes, options.output_limit);
-  if (out + err > 0) fmt::print(stderr, "cove: output truncated: {} bytes of stdout and {} of stderr past --output-limit {} were dropped\n", out, err, format_size(options.output_limit));
-  for (const auto& item : report.degraded) fmt::print(stderr, "cove: not enforced: {}\n", item);
+  if (out + err > 0) tell("output truncated: {} bytes of stdout and {} of stderr past --output-limit {} were dropped", out, err, format_size(options.output_limit));
+  for (const auto& item : report.degraded) tell("not enforced: {}", item);
 }
 
 }  // namespace
@@ -139,7 +145,10 @@ int publish(const RunReport& report, const RunOptions& options) {
     }
     object["out"] = std::move(outs);
   }
-  fmt::print("{}\n", json::serialize(object));
+  if (const auto put = put_line(json::serialize(object)); !put) {
+    tell("{}", put.error().message);
+    return 125;
+  }
   return returned;
 }
 

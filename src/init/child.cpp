@@ -91,6 +91,12 @@ void execute(const wire::Spawn& spawn) {
     case wire::SpawnKind::get_file:
       ::close(3);
       ::_exit(get_file(spawn.argv[0]));
+    case wire::SpawnKind::make_directory:
+      ::close(3);
+      ::_exit(make_directory(spawn.argv[0]));
+    case wire::SpawnKind::make_link:
+      ::close(3);
+      ::_exit(spawn.argv.size() == 2 ? make_link(spawn.argv[0], spawn.argv[1]) : 1);
   }
   give_up(3, wire::SpawnStage::program, EINVAL);
 }

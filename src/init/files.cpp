@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -83,6 +84,7 @@ int write_file(const std::string& path, std::uint32_t mode, std::string_view con
 }
 
 int put_file(const std::string& path, std::uint32_t mode) {
+  ::signal(SIGXFSZ, SIG_IGN);  // too large is an error to tell, not a death
   const int fd = open_for_writing(path, mode);
   if (fd < 0 || !copy(0, fd)) return complain(path);
   return 0;
@@ -97,6 +99,20 @@ int get_file(const std::string& path) {
     return complain(path);
   }
   return copy(fd, 1) ? 0 : complain(path);
+}
+
+int make_directory(const std::string& path) {
+  make_directories(path + "/");
+  struct stat st {};
+  if (::stat(path.c_str(), &st) != 0) return complain(path);
+  if (S_ISDIR(st.st_mode)) return 0;
+  errno = ENOTDIR;
+  return complain(path);
+}
+
+int make_link(const std::string& path, const std::string& target) {
+  make_directories(path);
+  return ::symlink(target.c_str(), path.c_str()) == 0 ? 0 : complain(path);
 }
 
 }  // namespace cove::init

@@ -15,5 +15,7 @@ int write_file(const std::string& path, std::uint32_t mode, std::string_view con
 // Exit statuses of the helper: 0, or one of these, with a sentence on stderr.
 int put_file(const std::string& path, std::uint32_t mode);  // from stdin
 int get_file(const std::string& path);                      // to stdout
+int make_directory(const std::string& path);
+int make_link(const std::string& path, const std::string& target);
 
 }  // namespace cove::init

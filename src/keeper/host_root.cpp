@@ -86,6 +86,18 @@ constexpr auto kLinks = std::to_array<Link>({
 // Since the usr merge these are links; elsewhere they are directories of their own.
 constexpr auto kTopLevel = std::to_array<const char*>({"bin", "sbin", "lib", "lib32", "lib64", "libx32"});
 
+// What is built here is for every sandbox to read, whatever umask the caller has.
+class PublicUmask {
+ public:
+  PublicUmask() : saved_(::umask(022)) {}
+  ~PublicUmask() { ::umask(saved_); }
+  PublicUmask(const PublicUmask&) = delete;
+  PublicUmask& operator=(const PublicUmask&) = delete;
+
+ private:
+  mode_t saved_;
+};
+
 class Fingerprint {
  public:
   void add(std::string_view bytes) {
@@ -198,6 +210,7 @@ std::string default_state_dir() {
 }
 
 Result<RootSource> prepare_host_root(const std::string& state_dir) {
+  const PublicUmask umask;
   const fs::path roots = fs::path(state_dir) / "roots";
   const fs::path ready = roots / ("host-" + fingerprint());
   if (::access(ready.c_str(), X_OK) != 0) {

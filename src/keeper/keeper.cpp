@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,7 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   ::prctl(PR_SET_NAME, "cove-keeper");
   ::setsid();  // Ctrl-C is the front's to handle
   ::signal(SIGPIPE, SIG_IGN);
+  ::umask(022);  // the caller's is the caller's affair
   const int front = birth.front.get();
   auto options = settle_in(birth);
   if (!options) {

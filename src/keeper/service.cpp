@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -23,7 +24,10 @@
 namespace cove::keeper {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr int kRemoveRetryMillis = 1;
+constexpr int kMemoryRecheckMillis = 2;
+constexpr std::chrono::seconds kMemoryRecheckFor{2};
 
 // What woke us, as epoll hands it back: a sandbox's number and which of its descriptors.
 enum class Source : std::uint32_t { front, report, process, oom };
@@ -44,6 +48,8 @@ struct Sandbox {
   bool running = false;  // every lock is on
   bool ending = false;   // destroy was asked, or the creation failed
   bool reaped = false;
+  // v1 tells of an out-of-memory event before it counts the kill: look again until then.
+  std::optional<Clock::time_point> recheck_memory_until;
   jail::Report failure;
 };
 
@@ -61,6 +67,7 @@ class Service {
   void make_spare_cgroup();
   void read_report(Sandbox& sandbox);
   void process_ended(Sandbox& sandbox);
+  void check_memory();
   void end(Sandbox& sandbox);
   bool finish(Sandbox& sandbox);  // true when nothing of it is left
   void finish_ending();
@@ -271,6 +278,15 @@ void Service::process_ended(Sandbox& sandbox) {
   if (!sandbox.ending && sandbox.running) say({.word = wire::KeeperWord::died}, &sandbox);
 }
 
+void Service::check_memory() {
+  for (auto& [number, sandbox] : sandboxes_) {
+    if (!sandbox.recheck_memory_until) continue;
+    const bool killed = sandbox.cgroup && sandbox.cgroup->consume_oom_event();
+    if (killed) say({.word = wire::KeeperWord::out_of_memory}, &sandbox);
+    if (killed || !sandbox.cgroup || Clock::now() > *sandbox.recheck_memory_until) sandbox.recheck_memory_until.reset();
+  }
+}
+
 void Service::end(Sandbox& sandbox) {
   sandbox.ending = true;
   // The pid namespace dies with its init; the group also holds whoever entered the sandbox from outside.
@@ -317,10 +333,14 @@ int Service::run() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
   while (!front_gone_ || !sandboxes_.empty()) {
-    bool waiting = false;  // for a group that still empties
-    for (const auto& [number, sandbox] : sandboxes_) waiting = waiting || (sandbox.ending && sandbox.reaped);
+    bool waiting = false;    // for a group that still empties
+    bool rechecking = false;  // for a kill that is not counted yet
+    for (const auto& [number, sandbox] : sandboxes_) {
+      waiting = waiting || (sandbox.ending && sandbox.reaped);
+      rechecking = rechecking || sandbox.recheck_memory_until;
+    }
     std::array<epoll_event, 64> events;
-    const int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : -1;
+    const int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : rechecking ? kMemoryRecheckMillis : -1;
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
     if (count == 0 && wants_spare_ && !front_gone_) make_spare_cgroup();
     for (int i = 0; i < count; ++i) {
@@ -335,8 +355,9 @@ int Service::run() {
       auto& sandbox = found->second;
       if (tag.source == Source::report && sandbox.process.report) read_report(sandbox);
       if (tag.source == Source::process && !sandbox.reaped) process_ended(sandbox);
-      if (tag.source == Source::oom && sandbox.cgroup && sandbox.cgroup->consume_oom_event()) say({.word = wire::KeeperWord::out_of_memory}, &sandbox);
+      if (tag.source == Source::oom) sandbox.recheck_memory_until = Clock::now() + kMemoryRecheckFor;
     }
+    check_memory();
     if (front_gone_ && options_.front) {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.front.get(), nullptr);
       options_.front.reset();

@@ -22,6 +22,8 @@ std::string_view name_of(Reason reason) {
 }
 
 Reason judge(const Evidence& evidence) {
+  // A parent that waits for ever for the child the kernel killed runs into its time limit; memory is what ended it.
+  if (evidence.stopped_by_us == Reason::timeout && evidence.oom_kills > 0) return Reason::oom;
   if (evidence.stopped_by_us) return *evidence.stopped_by_us;
   // Also when only a child was killed: the program's own exit then speaks of a computation that is not whole.
   if (evidence.oom_kills > 0) return Reason::oom;
@@ -38,7 +40,8 @@ int exit_status(Reason reason, const Evidence& evidence) {
   if (reason == Reason::timeout) return 124;
   if (reason == Reason::cancelled) return 130;
   if (reason == Reason::sandbox_gone) return 125;
-  if (evidence.stopped_by_us || !evidence.exit_seen) return 128 + SIGKILL;
+  // Also when the program itself exited well: a process of it was killed.
+  if (reason == Reason::oom || evidence.stopped_by_us || !evidence.exit_seen) return 128 + SIGKILL;
   return evidence.signal != 0 ? 128 + evidence.signal : evidence.exit_code;
 }
 

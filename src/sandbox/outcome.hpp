@@ -25,7 +25,7 @@ struct Evidence {
 
 Reason judge(const Evidence& evidence);
 
-// The exit status of `cove run`: the program's own, 128+n for a signal, 124 timeout, 130 cancelled.
+// The exit status of `cove run`: the program's own, 128+n for a signal, 124 timeout, 130 cancelled, 137 when memory ran out.
 int exit_status(Reason reason, const Evidence& evidence);
 
 // "SIGKILL"; "SIG34" for those without a name. Empty for 0.

@@ -15,6 +15,8 @@ enum class SpawnKind : std::uint8_t {
   program,   // argv is run
   put_file,  // stdin becomes the file argv[0], with mode `file_mode`; directories on the way are made
   get_file,  // the regular file argv[0] goes to stdout
+  make_directory,  // argv[0], and those on the way
+  make_link,       // argv[0] becomes a symbolic link to argv[1]
 };
 
 enum class Terminal : std::uint8_t { no, yes };

@@ -1,0 +1,101 @@
+"""Without root: what cannot be enforced is refused, or run and named."""
+import os
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+from conftest import COVE, cove, new_marker, processes_with
+
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def ordinary():
+    """Runs cove as an ordinary user with a home of its own and a binary it can reach."""
+    if os.geteuid() != 0:
+        pytest.skip("changing to another user needs root")
+    with tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
+        home = pathlib.Path(directory)
+        home.chmod(0o755)
+        shutil.copy(COVE, home / "cove")
+        os.chown(home, NOBODY, NOBODY)
+        yield lambda *arguments, **options: cove(*arguments, binary=str(home / "cove"), user=NOBODY, cwd=home, env={"HOME": str(home), "XDG_STATE_HOME": "", "COVE_STATE_DIR": ""}, **options)
+
+
+@pytest.fixture(scope="module")
+def degraded(ordinary):
+    run = ordinary("run", "--json", "--allow-degraded", "--", "true")
+    if run.result and run.result.get("isolation", {}).get("degraded") == []:
+        pytest.skip("this host lets an ordinary user enforce everything")
+    return run
+
+
+def test_what_cannot_be_enforced_is_refused_by_name(ordinary, degraded):
+    run = ordinary("run", "--", "echo", "ran")
+    assert (run.status, run.stdout) == (125, b"")
+    assert "memory" in run.err and "cpus" in run.err and "--allow-degraded" in run.err
+
+
+def test_with_json_the_refusal_is_an_object(ordinary, degraded):
+    run = ordinary("run", "--json", "--", "true")
+    assert (run.status, run.result["exit_code"]) == (125, 125)
+    assert "memory" in run.result["error"]
+
+
+def test_allow_degraded_runs_and_names_what_is_not_enforced(ordinary, degraded):
+    run = ordinary("run", "--json", "--allow-degraded", "-c", "print(6 * 7)")
+    assert (run.status, run.out) == (0, "42\n")
+    words = [item.split(":")[0] for item in run.result["isolation"]["degraded"]]
+    assert "memory" in words and "cpus" in words
+    assert run.result["isolation"]["mode"].startswith("rootless")
+
+
+def test_a_human_is_told_too_unless_quiet(ordinary, degraded):
+    assert "cove: not enforced: memory" in ordinary("run", "--allow-degraded", "--", "true").err
+    assert ordinary("run", "--allow-degraded", "--quiet", "--", "true").err == ""
+
+
+def test_the_other_locks_are_on(ordinary):
+    run = ordinary("run", "--allow-degraded", "--quiet", "--", "sh", "-c", "id -u; grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd):' /proc/self/status")
+    words = run.out.split()
+    assert words[0] == "1000"
+    assert dict(zip(words[1:9:2], words[2:9:2])) == {"CapEff:": "0" * 16, "CapBnd:": "0" * 16, "NoNewPrivs:": "1", "Seccomp:": "2"}
+
+
+@pytest.mark.parametrize("arguments, status, reason", [
+    (["--timeout", "300ms", "--", "sleep", "600"], 124, "timeout"),
+    (["--disk", "8M", "--", "sh", "-c", "head -c 5M /dev/zero >a && head -c 5M /dev/zero >b"], 1, "disk"),
+    (["--", "sh", "-c", "kill -9 $$"], 137, "signalled"),
+], ids=["timeout", "disk", "signal"])
+def test_the_limits_that_need_no_control_group_hold(ordinary, arguments, status, reason):
+    run = ordinary("run", "--json", "--allow-degraded", *arguments)
+    assert (run.status, run.reason) == (status, reason)
+
+
+def test_the_process_limit_holds_by_rlimit(ordinary, degraded):
+    code = "import os, time\nn = 0\ntry:\n    while n < 200:\n        if os.fork() == 0: time.sleep(600)\n        n += 1\nexcept OSError: pass\nprint(n)"
+    run = ordinary("run", "--json", "--allow-degraded", "--pids", "20", "-c", code)
+    assert 5 < int(run.out) < 20
+
+
+def test_the_memory_limit_holds_for_each_process(ordinary, degraded):
+    run = ordinary("run", "--json", "--allow-degraded", "--memory", "200M", "-c", "try: bytearray(400 << 20)\nexcept MemoryError: print('refused')")
+    assert run.out == "refused\n"
+
+
+def test_a_daemon_is_gone_with_the_run(ordinary):
+    marker = new_marker()
+    run = ordinary("run", "--allow-degraded", "--quiet", "--", "sh", "-c", "setsid sh -c 'sleep 600; :' $0 & echo up", marker)
+    assert (run.status, run.out) == (0, "up\n")
+    assert processes_with(marker) == []
+
+
+def test_files_go_in_and_out(ordinary):
+    with tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
+        os.chown(directory, NOBODY, NOBODY)
+        given = pathlib.Path(directory) / "in"
+        given.write_text("abc")
+        run = ordinary("run", "--allow-degraded", "--quiet", "--file", given, "--out", f"out:{directory}/out", "--", "cp", "in", "out")
+        assert run.status == 0
+        assert (pathlib.Path(directory) / "out").read_text() == "abc"
