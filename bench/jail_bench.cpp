@@ -203,7 +203,7 @@ void row(const std::string& what, const Samples& peer, const Samples& ours, doub
 int main(int argc, char** argv) {
   if (argc != 2) give_up("usage: jail_bench COVE");
   const std::string cove = argv[1];
-  auto keeper = keeper::Keeper::start({.state_dir = keeper::default_state_dir()});
+  auto keeper = keeper::Keeper::start({.state_dir = keeper::default_state_dir(), .device_sets = 64});
   if (!keeper) give_up(keeper.error().message);
   Sandboxes sandboxes(*keeper);
 

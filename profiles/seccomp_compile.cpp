@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -53,7 +54,7 @@ constexpr Constant kErrnos[] = {NAMED(EPERM), NAMED(ENOSYS), NAMED(EACCES), NAME
 // What a profile may call by its name in the kernel's headers.
 // clang-format off
 constexpr Constant kConstants[] = {
-    NAMED(S_IFMT), NAMED(S_IFREG), NAMED(S_IFIFO), NAMED(S_IFSOCK),
+    NAMED(RLIMIT_CORE), NAMED(S_IFMT), NAMED(S_IFREG), NAMED(S_IFIFO), NAMED(S_IFSOCK),
     NAMED(CLONE_NEWNS), NAMED(CLONE_NEWCGROUP), NAMED(CLONE_NEWUTS), NAMED(CLONE_NEWIPC), NAMED(CLONE_NEWUSER),
     NAMED(CLONE_NEWPID), NAMED(CLONE_NEWNET),
     NAMED(PR_SET_NAME), NAMED(PR_GET_NAME), NAMED(PR_SET_VMA), NAMED(PR_SET_PDEATHSIG), NAMED(PR_GET_PDEATHSIG),

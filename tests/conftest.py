@@ -178,6 +178,19 @@ class HostState:
         return {f"directory {entry}" for place, prefix in places if place.is_dir() for entry in place.iterdir() if entry.name.startswith(prefix) and not entry.name.startswith("cove-test-")}
 
 
+SETTLE = 5  # seconds for the kernel to take the last namespaces apart
+
+
+def left_behind(before):
+    """What is there now and was not before, and stays: passing things of others are none of ours."""
+    leftovers = HostState().things - before
+    deadline = time.monotonic() + SETTLE
+    while leftovers and time.monotonic() < deadline:
+        time.sleep(0.1)
+        leftovers &= HostState().things
+    return leftovers
+
+
 @pytest.fixture(scope="session", autouse=True)
 def host_before():
     return HostState().things

@@ -50,6 +50,8 @@ class OneShot {
 
   // Runs a process to its end, to the deadline, or until a limit ends it. Errc when the sandbox could not be made.
   Result<ProcessEnd> run(const wire::Spawn& spawn, Feed& feed, std::optional<std::chrono::milliseconds> timeout);
+  // Ends every process inside; the sandbox itself stays.
+  void kill_everything() { link_.kill_everything(); }
   // Waits until nothing of the sandbox is left. What the kernel counted over its whole life.
   Result<wire::KeeperReply> destroy();
 

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kInlineLimit = 1U << 20;             // larger sources are streamed in
 constexpr std::uint64_t kFloodBytes = 1ULL << 30;          // thrown away before the run is ended
+constexpr std::chrono::minutes kCopyTimeout{2};            // for one --out, which nobody inside may draw out for ever
 constexpr std::size_t kSourceLimit = std::size_t{64} << 20;
 
 // Cove itself failed, or the program could not be started.
@@ -165,13 +166,14 @@ Result<> put_tree(OneShot& shot, const fs::path& host, const std::string& path) 
 }
 
 // Into a file beside the target first, so that a failure leaves no half of a result.
-Result<std::uint64_t> get(OneShot& shot, const HostFile& file, std::uint64_t limit) {
+Result<std::uint64_t> get(OneShot& shot, const HostFile& file, const RunOptions& options) {
   const auto aside = file.host_path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
   COVE_TRY(const auto fd, open_at(AT_FDCWD, aside, O_WRONLY | O_CREAT | O_EXCL, 0666));
-  const wire::Spawn spawn{.kind = wire::SpawnKind::get_file, .output_limit = limit, .directory = "/", .argv = {file.sandbox_path}};
+  const wire::Spawn spawn{.kind = wire::SpawnKind::get_file, .output_limit = options.limits.disk_bytes, .directory = "/", .argv = {file.sandbox_path}};
   Feed feed;
   feed.out.fd = fd.get();
-  const auto end = shot.run(spawn, feed, std::nullopt);
+  auto end = shot.run(spawn, feed, kCopyTimeout);
+  if (end && end->exited && end->exited->out_bytes > options.limits.disk_bytes) end = fail(Errc::over_limit, "larger than the sandbox's whole disk");
   if (end && end->exited && end->exited->exit_code == 0 && ::rename(aside.c_str(), file.host_path.c_str()) == 0) return end->exited->out_bytes;
   const int rename_errno = errno;
   ::unlink(aside.c_str());
@@ -295,8 +297,10 @@ Attempt<RunReport> Run::attempt() {
   report.end = *end;
   report.out = std::move(feed.out.captured);
   report.err = std::move(feed.err.captured);
+  // The run is over: nothing it left behind may meddle with the copying.
+  if (!options_.outs.empty()) shot->kill_everything();
   for (const auto& file : options_.outs) {
-    const auto copied = get(*shot, file, options_.limits.disk_bytes);
+    const auto copied = get(*shot, file, options_);
     report.outs.push_back({.file = file, .bytes = copied.value_or(0), .error = copied ? "" : copied.error().message});
   }
   report.uid = shot->uid();

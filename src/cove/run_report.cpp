@@ -106,7 +106,7 @@ void print_lines(sandbox::Reason reason, const RunReport& report, const RunOptio
 }  // namespace
 
 std::string json_of_trouble(int status, const std::string& message) {
-  return json::serialize(json::object{{"exit_code", status}, {"error", message}});
+  return json::serialize(json::object{{"exit_code", status}, {"error", replace_invalid_utf8(message)}});
 }
 
 int publish(const RunReport& report, const RunOptions& options) {
@@ -138,9 +138,9 @@ int publish(const RunReport& report, const RunOptions& options) {
   if (!report.outs.empty()) {
     json::array outs;
     for (const auto& out : report.outs) {
-      json::object entry{{"path", out.file.sandbox_path}, {"host", out.file.host_path}};
+      json::object entry{{"path", replace_invalid_utf8(out.file.sandbox_path)}, {"host", replace_invalid_utf8(out.file.host_path)}};
       if (out.error.empty()) entry["bytes"] = out.bytes;
-      else entry["error"] = out.error;
+      else entry["error"] = replace_invalid_utf8(out.error);
       outs.push_back(std::move(entry));
     }
     object["out"] = std::move(outs);

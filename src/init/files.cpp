@@ -1,10 +1,12 @@
 #include "init/files.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,7 +96,10 @@ int get_file(const std::string& path) {
   const int fd = open_inside(path, O_RDONLY | O_NONBLOCK, 0);
   if (fd < 0) return complain(path);
   struct stat st {};
-  if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+  struct statfs fs {};
+  // What /proc calls a regular file may have no end.
+  const bool plain = ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ::fstatfs(fd, &fs) == 0 && fs.f_type != PROC_SUPER_MAGIC;
+  if (!plain) {
     errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
     return complain(path);
   }

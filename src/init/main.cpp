@@ -244,7 +244,8 @@ void Init::reap() {
     const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
     if (pid <= 0) return;
     const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.pid == pid && !p.reaped; });
-    if (found == processes_.end()) continue;  // an orphan we inherited
+    if (found == processes_.end()) continue;                    // an orphan we inherited
+    if (!WIFEXITED(status) && !WIFSIGNALED(status)) continue;  // stopped, not ended
     auto& process = *found;
     process.reaped = true;
     process.drain_until = now_millis() + kDrainMillis;

@@ -87,14 +87,15 @@ bool make_root(const Plan& plan) noexcept {
 }
 
 // An overlay even where nothing is written: two sandboxes never share an inode, so neither locks nor inotify pass between
-// them (SECURITY.md E-6). Without an upper layer it wants two lower ones.
+// them (SECURITY.md E-6). Without an upper layer it wants two lower ones; the first
+// is what statfs(2) tells of, so it is not the host's disk.
 bool make_trees(const Plan& plan) noexcept {
   for (std::size_t i = 0; i < plan.root.tree_count; ++i) {
     const auto& tree = plan.root.trees[i];
     char lower[64] = {};
-    std::strncat(lower, tree.source, sizeof lower - 1);
+    std::strncat(lower, kEmpty, sizeof lower - 1);
     std::strncat(lower, ":", sizeof lower - std::strlen(lower) - 1);
-    std::strncat(lower, kEmpty, sizeof lower - std::strlen(lower) - 1);
+    std::strncat(lower, tree.source, sizeof lower - std::strlen(lower) - 1);
     const sys::MountOption options[] = {{"userxattr", nullptr}, {"lowerdir", lower}, {"xino", "off"}};
     const unsigned attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY;
     if (!place(sys::make_filesystem("overlay", options, attributes), tree.target)) return false;
@@ -107,9 +108,9 @@ bool make_proc() noexcept {
   return place(sys::make_filesystem("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC), "proc");
 }
 
-// The room has a /dev as a sandbox sees it: a read-only directory with the host's five nodes mounted on files. One copy takes all.
-bool make_devices() noexcept {
-  if (!place(sys::copy_tree(kDevices), "dev")) return false;
+// The room has a /dev as a sandbox sees it, read-only, with the five nodes. One copy takes all.
+bool make_devices(const Plan& plan) noexcept {
+  if (!place(sys::copy_tree(plan.devices), "dev")) return false;
   const int shm = ::open_tree(AT_FDCWD, "../shm", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   return shm >= 0 && sys::restrict_tree(shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC) && place(shm, "dev/shm");
 }
@@ -192,7 +193,7 @@ bool restrict_objects(const Plan& plan) noexcept {
   if (!make_root(plan)) die(report_fd, Stage::root);
   if (!make_trees(plan)) die(report_fd, Stage::trees);
   if (!make_proc()) die(report_fd, Stage::proc);
-  if (!make_devices()) die(report_fd, Stage::devices);
+  if (!make_devices(plan)) die(report_fd, Stage::devices);
   if (plan.terminal == TerminalSupport::available && !make_terminals()) die(report_fd, Stage::terminal);
   if ((off & kNaming) == 0) {
     if (!sys::bring_up_loopback()) die(report_fd, Stage::loopback);

@@ -34,6 +34,7 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
   std::snprintf(plan.disk_size, sizeof plan.disk_size, "%llu", static_cast<unsigned long long>(input.limits.disk_bytes));
   std::snprintf(plan.disk_inodes, sizeof plan.disk_inodes, "%llu", static_cast<unsigned long long>(input.limits.inodes));
   plan.terminal = input.terminal;
+  std::snprintf(plan.devices, sizeof plan.devices, "%s/%u", kDevices, input.device_set);
   plan.landlock_abi = input.landlock_abi;
   plan.control_fd = input.control_fd;
   if (cgroup != nullptr) {
@@ -41,7 +42,8 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
     for (const auto& fd : cgroup->join_fds()) plan.join_fds[plan.join_count++] = fd.get();
   }
 
-  add_rlimit(plan, RLIMIT_CORE, 0, 0);
+  // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
+  add_rlimit(plan, RLIMIT_CORE, 1, 1);
   add_rlimit(plan, RLIMIT_NOFILE, 1024, 4096);
   add_rlimit(plan, RLIMIT_FSIZE, input.limits.disk_bytes, input.limits.disk_bytes);
   add_rlimit(plan, RLIMIT_STACK, 8U << 20, 64U << 20);

@@ -22,7 +22,7 @@ inline constexpr const char* kInitPath = "/cove/init";
 // /proc/self/mountinfo, so they say nothing about the host.
 inline constexpr const char* kStage = "/stage";  // an empty directory, the mount point of the sandbox's own storage
 inline constexpr const char* kEmpty = "/empty";
-inline constexpr const char* kDevices = "/devices";  // becomes /dev
+inline constexpr const char* kDevices = "/devices";  // its directories 0, 1, … each become a sandbox's /dev
 inline constexpr const char* kTty = "/tty";          // becomes /dev/tty where there are terminals
 inline constexpr std::size_t kMaxTrees = 8;
 
@@ -76,6 +76,7 @@ struct Plan {
   std::array<Rlimit, 10> rlimits{};
   std::size_t rlimit_count = 0;
   TerminalSupport terminal = TerminalSupport::none;
+  char devices[32] = {};  // in the room
   int landlock_abi = 0;
   int control_fd = -1;  // becomes kControlFd
   int cgroup_fd = -1;   // v2
@@ -89,6 +90,7 @@ struct PlanInput {
   uid_t uid;
   gid_t gid;
   TerminalSupport terminal;
+  std::uint32_t device_set;
   LimitBackstop backstop;
   int landlock_abi;
   int control_fd;

@@ -86,18 +86,6 @@ constexpr auto kLinks = std::to_array<Link>({
 // Since the usr merge these are links; elsewhere they are directories of their own.
 constexpr auto kTopLevel = std::to_array<const char*>({"bin", "sbin", "lib", "lib32", "lib64", "libx32"});
 
-// What is built here is for every sandbox to read, whatever umask the caller has.
-class PublicUmask {
- public:
-  PublicUmask() : saved_(::umask(022)) {}
-  ~PublicUmask() { ::umask(saved_); }
-  PublicUmask(const PublicUmask&) = delete;
-  PublicUmask& operator=(const PublicUmask&) = delete;
-
- private:
-  mode_t saved_;
-};
-
 class Fingerprint {
  public:
   void add(std::string_view bytes) {
@@ -210,11 +198,15 @@ std::string default_state_dir() {
 }
 
 Result<RootSource> prepare_host_root(const std::string& state_dir) {
-  const PublicUmask umask;
   const fs::path roots = fs::path(state_dir) / "roots";
   const fs::path ready = roots / ("host-" + fingerprint());
+  COVE_CHECK(make_directories(roots));
+  struct stat st {};
+  if (::stat(roots.c_str(), &st) != 0) return fail_errno(errno, "stat {}", roots.string());
+  if (st.st_uid != ::geteuid() || (st.st_mode & 0022) != 0) {
+    return fail(Errc::denied, fmt::format("{} belongs to or can be written by someone else; give another --state-dir", roots.string()));
+  }
   if (::access(ready.c_str(), X_OK) != 0) {
-    COVE_CHECK(make_directories(roots));
     // Built aside and moved into place whole: a second starter sees it ready or not at all.
     const fs::path aside = roots / (".building-" + std::string(SandboxId::random().view()));
     COVE_CHECK(make_directories(aside));

@@ -7,7 +7,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/umask.hpp"
 #include "keeper/host_root.hpp"
 #include "keeper/identity.hpp"
 #include "keeper/room.hpp"
@@ -33,6 +33,7 @@ struct Birth {
   IdentityMode identity;
   std::uint32_t uid_count;
   RootSource root;
+  Devices devices;
   const sys::CgroupTree& tree;
 };
 
@@ -58,9 +59,10 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   std::vector<RootSource> sources;
   sources.push_back(std::move(birth.root));
   ServiceOptions options;
-  COVE_TRY(options.roots, enter_room(sources));
+  COVE_TRY(options.roots, enter_room(sources, birth.devices));
   options.front = std::move(birth.front);
   options.tree = &birth.tree;
+  options.device_sets = birth.devices.sets;
   // 0 is the keeper itself wherever there is more than one id to give.
   options.first_uid = birth.uid_count > 1 ? 1 : 0;
   options.uid_count = birth.uid_count > 1 ? birth.uid_count - 1 : 1;
@@ -71,7 +73,6 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   ::prctl(PR_SET_NAME, "cove-keeper");
   ::setsid();  // Ctrl-C is the front's to handle
   ::signal(SIGPIPE, SIG_IGN);
-  ::umask(022);  // the caller's is the caller's affair
   const int front = birth.front.get();
   auto options = settle_in(birth);
   if (!options) {
@@ -86,10 +87,13 @@ Result<ServiceOptions> settle_in(Birth& birth) {
 }  // namespace
 
 Result<Keeper> Keeper::start(const KeeperOptions& options) {
+  // What is made here is for every sandbox to read, and the keeper keeps this umask; the caller's is the caller's affair.
+  const UmaskScope umask(022);
   Keeper keeper;
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
   COVE_TRY(auto identity, choose_identity());
   const bool give_away = identity.mode == IdentityMode::root;
+  Devices devices;
   COVE_TRY(keeper.tree_, sys::CgroupTree::create({.name = fmt::format("cove-{}", ::getpid()),
                                                   .owner = give_away ? identity.first : ::getuid(),
                                                   .group = give_away ? identity.first_group : ::getgid(),
@@ -98,6 +102,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     // The keeper will not be able to walk to a state directory that only root may enter: take it there as a mount.
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     if (!root.lower_mount) return fail_errno(errno, "copy the mount of {}", root.lower_path);
+    COVE_TRY(devices, make_devices(options.device_sets));
   }
   keeper.enforcement_ = Enforcement{
       .identity = identity.mode,
@@ -124,7 +129,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     gate.reset();
     keeper.socket_.reset();
     identity.lock.reset();
-    become_keeper({.front = std::move(keeper_end), .gate = std::move(gate_end), .identity = identity.mode, .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count, .root = std::move(root), .tree = keeper.tree_});
+    become_keeper({.front = std::move(keeper_end), .gate = std::move(gate_end), .identity = identity.mode, .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count, .root = std::move(root), .devices = std::move(devices), .tree = keeper.tree_});
   }
   keeper.pid_ = clone.pid;
   keeper.pidfd_ = std::move(clone.pidfd);

@@ -34,7 +34,8 @@ struct Enforcement {
 
 struct KeeperOptions {
   std::string state_dir;
-  bool ignore_unified = false;  // tests
+  std::uint32_t device_sets = 1;  // how many sandboxes at a time get device nodes of their own
+  bool ignore_unified = false;    // tests
 };
 
 // The front's handle on its keeper: a process of its own, forked before the front has threads or secrets. Losing the handle ends the

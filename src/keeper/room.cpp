@@ -14,7 +14,7 @@ namespace cove::keeper {
 namespace {
 
 constexpr std::uint64_t kReadOnly = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-constexpr std::uint64_t kDevice = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
+constexpr std::uint64_t kDevice = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
 
 Result<UniqueFd> copy_of(const std::string& path) {
   UniqueFd mount(sys::copy_tree(path.c_str()));
@@ -29,6 +29,7 @@ Result<UniqueFd> read_only_copy_of(const std::string& path) {
   return mount;
 }
 
+// Read-only: a device can still be written, but not its node, which is the host's.
 Result<UniqueFd> device_copy_of(const std::string& node) {
   COVE_TRY(auto mount, copy_of("/dev/" + node));
   if (!sys::restrict_tree(mount.get(), kDevice)) return fail_errno(errno, "restrict /dev/{}", node);
@@ -36,13 +37,7 @@ Result<UniqueFd> device_copy_of(const std::string& node) {
 }
 
 Result<> make_file(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
-  if (!file) return fail_errno(errno, "make file {} in the room", path);
-  return {};
-}
-
-Result<> make_link(const std::string& path, const char* target) {
-  if (::symlink(target, path.c_str()) != 0) return fail_errno(errno, "make link {} in the room", path);
+  COVE_TRY(const auto file, open_at(AT_FDCWD, path, O_CREAT | O_EXCL | O_WRONLY, 0444));
   return {};
 }
 
@@ -61,42 +56,30 @@ void set_text(char (&field)[N], const std::string& text) {
   std::strncpy(field, text.c_str(), N - 1);
 }
 
-// /dev of every sandbox: on a filesystem of its own, so that no program can write beside the nodes.
-Result<> make_devices(const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
-  const std::string base = jail::kDevices;
-  COVE_CHECK(make_directory(base));
-  const sys::MountOption options[] = {{"size", "65536"}, {"nr_inodes", "32"}, {"mode", "0755"}};
-  const UniqueFd directory(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC));
-  if (!directory) return fail_errno(errno, "make the device directory");
-  COVE_CHECK(place(directory, base));
-  for (const auto& [node, mount] : nodes) {
-    COVE_CHECK(make_file(base + "/" + node));
-    COVE_CHECK(place(mount, base + "/" + node));
-  }
-  COVE_CHECK(make_directory(base + "/pts"));
-  COVE_CHECK(make_directory(base + "/shm"));
-  COVE_CHECK(make_file(base + "/tty"));
-  COVE_CHECK(make_link(base + "/fd", "/proc/self/fd"));
-  COVE_CHECK(make_link(base + "/stdin", "/proc/self/fd/0"));
-  COVE_CHECK(make_link(base + "/stdout", "/proc/self/fd/1"));
-  COVE_CHECK(make_link(base + "/stderr", "/proc/self/fd/2"));
-  COVE_CHECK(make_link(base + "/ptmx", "pts/ptmx"));
-  // Only the directory's own mount: the nodes on it stay writable.
+Result<> place_devices(const Devices& devices, const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
+  COVE_CHECK(make_directory(jail::kDevices));
+  COVE_CHECK(place(devices.mount, jail::kDevices));
+  for (const auto& [node, mount] : nodes) COVE_CHECK(place(mount, fmt::format("{}/0/{}", jail::kDevices, node)));
+  // Only the filesystem's own mount.
   struct mount_attr read_only {.attr_set = MOUNT_ATTR_RDONLY};
-  if (::mount_setattr(AT_FDCWD, base.c_str(), 0, &read_only, sizeof read_only) != 0) return fail_errno(errno, "make the device directory read-only");
+  if (::mount_setattr(AT_FDCWD, jail::kDevices, 0, &read_only, sizeof read_only) != 0) return fail_errno(errno, "make the devices read-only");
   return {};
 }
 
 }  // namespace
 
-Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources) {
+Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources, Devices& devices) {
   if (!sys::make_private()) return fail_errno(errno, "make mounts private");
   // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));
-  std::vector<std::pair<std::string, UniqueFd>> devices;
-  for (const std::string node : {"null", "zero", "full", "random", "urandom"}) {
+  if (!devices.mount) {
+    COVE_TRY(devices, make_devices(1));
+  }
+  std::vector<std::pair<std::string, UniqueFd>> host_nodes;
+  for (const std::string node : kDeviceNodes) {
+    if (devices.nodes_inside) break;
     COVE_TRY(auto mount, device_copy_of(node));
-    devices.emplace_back(node, std::move(mount));
+    host_nodes.emplace_back(node, std::move(mount));
   }
   COVE_TRY(const auto tty, device_copy_of("tty"));
   std::vector<std::vector<UniqueFd>> trees;
@@ -121,7 +104,7 @@ Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources) {
   COVE_CHECK(place(proc, "/proc"));
   COVE_CHECK(make_file(jail::kTty));
   COVE_CHECK(place(tty, jail::kTty));
-  COVE_CHECK(make_devices(devices));
+  COVE_CHECK(place_devices(devices, host_nodes));
   std::vector<jail::Root> roots;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto base = fmt::format("/r/{}", i);

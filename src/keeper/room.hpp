@@ -6,6 +6,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "jail/plan.hpp"
+#include "keeper/devices.hpp"
 
 namespace cove::keeper {
 
@@ -23,7 +24,8 @@ struct RootSource {
 
 // Moves the calling process, alone in a new mount namespace, into a root of its own that holds what sandboxes are built from and
 // nothing else of the host: the roots, /proc, the device nodes. From then on nobody in the keeper can open a host path,
-// and a sandbox's mount namespace starts as a copy of this short table. Returns the roots as paths inside the room.
-Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources);
+// and a sandbox's mount namespace starts as a copy of this short table. Devices that could not be made
+// before are made here. Returns the roots as paths inside the room.
+Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources, Devices& devices);
 
 }  // namespace cove::keeper

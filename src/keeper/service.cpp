@@ -41,6 +41,7 @@ Tag unpack(std::uint64_t data) { return {.number = static_cast<std::uint32_t>(da
 struct Sandbox {
   SandboxId id;
   std::uint32_t uid = 0;
+  std::uint32_t device_set = 0;
   std::optional<sys::Cgroup> cgroup;
   jail::Jailed process;
   std::uint32_t create_serial = 0;
@@ -63,6 +64,7 @@ class Service {
   void handle(const wire::KeeperRequest& request, UniqueFd control);
   Result<> create(const wire::KeeperRequest& request, UniqueFd control);
   Result<std::uint32_t> take_uid();
+  std::uint32_t take_device_set();
   Result<sys::Cgroup> take_cgroup();
   void make_spare_cgroup();
   void read_report(Sandbox& sandbox);
@@ -132,6 +134,16 @@ Result<std::uint32_t> Service::take_uid() {
   return fail(Errc::over_limit, fmt::format("all {} user ids are in use by sandboxes", options_.uid_count));
 }
 
+// One that no living sandbox has. When all are taken the first is shared: the nodes are the same, only a lock on one is then seen.
+std::uint32_t Service::take_device_set() {
+  std::set<std::uint32_t> taken;
+  for (const auto& [number, sandbox] : sandboxes_) taken.insert(sandbox.device_set);
+  for (std::uint32_t set = 0; set < options_.device_sets; ++set) {
+    if (!taken.contains(set)) return set;
+  }
+  return 0;
+}
+
 Result<sys::Cgroup> Service::take_cgroup() {
   if (spare_cgroup_) {
     auto taken = std::move(*spare_cgroup_);
@@ -169,12 +181,14 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
     if (options_.tree->limits_memory() && options_.tree->limits_pids()) backstop = jail::LimitBackstop::cgroup;
   }
   COVE_TRY(sandbox.uid, take_uid());
+  sandbox.device_set = take_device_set();
   const jail::PlanInput input{
       .root = options_.roots[request.root],
       .limits = limits,
       .uid = sandbox.uid,
       .gid = sandbox.uid,
       .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available : jail::TerminalSupport::none,
+      .device_set = sandbox.device_set,
       .backstop = backstop,
       .landlock_abi = landlock_abi_,
       .control_fd = control.get(),

@@ -14,6 +14,7 @@ struct ServiceOptions {
   UniqueFd front;  // SOCK_SEQPACKET; its end means: end every sandbox, then yourself
   const sys::CgroupTree* tree = nullptr;
   std::vector<jail::Root> roots;
+  std::uint32_t device_sets = 1;
   std::uint32_t first_uid = 0;  // ids for sandboxes, in the keeper's user namespace
   std::uint32_t uid_count = 1;  // 1: every sandbox has the same (rootless without a subordinate range)
 };

@@ -1,20 +1,5 @@
 """After everything else: what the whole suite left behind on the host."""
-import time
-
-from conftest import HostState, started
-
-SETTLE = 5  # seconds for the kernel to take the last namespaces apart
-
-
-def left_behind(before):
-    """What is there now and was not before, and stays: passing things of others are none of ours."""
-    leftovers = HostState().things - before
-    deadline = time.monotonic() + SETTLE
-    while leftovers and time.monotonic() < deadline:
-        time.sleep(0.1)
-        leftovers &= HostState().things
-    return leftovers
-
+from conftest import HostState, left_behind, started
 
 def test_the_suite_left_no_process_mount_cgroup_namespace_or_directory(host_before):
     assert left_behind(host_before) == set()
