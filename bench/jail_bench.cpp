@@ -141,7 +141,7 @@ class Sandboxes {
     const wire::KeeperRequest request{.verb = wire::KeeperVerb::create, .serial = 1, .id = id, .memory_bytes = limits.memory_bytes, .disk_bytes = limits.disk_bytes, .inodes = limits.inodes, .pids = limits.pids, .cpu_millis = 2000};
     if (const auto sent = keeper_.send(request, std::move(ends->second)); !sent) give_up(sent.error().message);
     auto& flight = flying_.emplace(id, Flight{.link = std::move(ends->first), .start = start}).first->second;
-    flight.link.spawn(1, {.after_exit = wire::AfterExit::end_sandbox, .output_limit = 4096, .directory = "/workspace", .argv = words, .environment = {"PATH=/usr/bin:/bin"}});
+    flight.link.spawn(1, {.after_exit = wire::AfterExit::end_sandbox, .output_limit = 4096, .directory = "/workspace", .argv = words, .environment = {"PATH=/usr/bin:/bin", "HOME=/home/cove"}});
     flight.link.end_input(1);
     flight.link.flush();
   }
