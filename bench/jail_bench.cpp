@@ -1,4 +1,5 @@
-// A sandbox made by a long-lived keeper, and the whole `cove run` command, beside bubblewrap doing the same: in one run, as ratios.
+// A sandbox made by a long-lived keeper, and the whole `cove run` command, beside bubblewrap doing the same: in one
+// run, as ratios.
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -138,10 +139,21 @@ class Sandboxes {
     if (!ends) give_up(ends.error().message);
     const auto id = SandboxId::random();
     const jail::Limits limits;
-    const wire::KeeperRequest request{.verb = wire::KeeperVerb::create, .serial = 1, .id = id, .memory_bytes = limits.memory_bytes, .disk_bytes = limits.disk_bytes, .inodes = limits.inodes, .pids = limits.pids, .cpu_millis = 2000};
+    const wire::KeeperRequest request{.verb = wire::KeeperVerb::create,
+                                      .serial = 1,
+                                      .id = id,
+                                      .memory_bytes = limits.memory_bytes,
+                                      .disk_bytes = limits.disk_bytes,
+                                      .inodes = limits.inodes,
+                                      .pids = limits.pids,
+                                      .cpu_millis = 2000};
     if (const auto sent = keeper_.send(request, std::move(ends->second)); !sent) give_up(sent.error().message);
     auto& flight = flying_.emplace(id, Flight{.link = std::move(ends->first), .start = start}).first->second;
-    flight.link.spawn(1, {.after_exit = wire::AfterExit::end_sandbox, .output_limit = 4096, .directory = "/workspace", .argv = words, .environment = {"PATH=/usr/bin:/bin", "HOME=/home/cove"}});
+    flight.link.spawn(1, {.after_exit = wire::AfterExit::end_sandbox,
+                          .output_limit = 4096,
+                          .directory = "/workspace",
+                          .argv = words,
+                          .environment = {"PATH=/usr/bin:/bin", "HOME=/home/cove"}});
     flight.link.end_input(1);
     flight.link.flush();
   }
@@ -154,13 +166,15 @@ class Sandboxes {
       if (frame.type == wire::FrameType::started) flight.started = millis(flight.start);
       if (frame.type != wire::FrameType::exited) return;
       exited = true;
-      if (const auto end = wire::decode_exited(frame.payload); !end || end->exit_code != 0) give_up("the program failed");
+      if (const auto end = wire::decode_exited(frame.payload); !end || end->exit_code != 0)
+        give_up("the program failed");
     });
     if (!exited && state == sandbox::InitLink::State::closed) give_up("a sandbox ended early");
     if (!exited) return;
     flight.ended = true;
     flight.exited = millis(flight.start);
-    if (const auto sent = keeper_.send({.verb = wire::KeeperVerb::destroy, .serial = 2, .id = id}); !sent) give_up(sent.error().message);
+    if (const auto sent = keeper_.send({.verb = wire::KeeperVerb::destroy, .serial = 2, .id = id}); !sent)
+      give_up(sent.error().message);
   }
 
   void hear_keeper(Samples& samples) {
@@ -168,7 +182,9 @@ class Sandboxes {
       const auto reply = keeper_.receive();
       if (!reply) give_up(reply.error().message);
       if (!*reply) return;
-      if ((*reply)->word == wire::KeeperWord::failed) give_up(fmt::format("could not {}: {}", static_cast<const char*>((*reply)->message), std::strerror((*reply)->sys_errno)));
+      if ((*reply)->word == wire::KeeperWord::failed)
+        give_up(fmt::format("could not {}: {}", static_cast<const char*>((*reply)->message),
+                            std::strerror((*reply)->sys_errno)));
       const auto found = flying_.find((*reply)->id);
       if ((*reply)->word == wire::KeeperWord::created) found->second.locked = millis(found->second.start);
       if ((*reply)->word != wire::KeeperWord::gone) continue;
@@ -187,14 +203,17 @@ class Sandboxes {
 };
 
 Words bubblewrap(const Words& words) {
-  Words all{"bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--"};
+  Words all{"bwrap",  "--unshare-all", "--ro-bind", "/usr", "/usr",      "--symlink", "usr/bin",
+            "/bin",   "--symlink",     "usr/lib",   "/lib", "--symlink", "usr/lib64", "/lib64",
+            "--proc", "/proc",         "--dev",     "/dev", "--tmpfs",   "/tmp",      "--"};
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }
 
 void row(const std::string& what, const Samples& peer, const Samples& ours, double goal) {
-  fmt::print("{:<44} {:>7.2f} {:>7.2f} {:>8.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}\n", what, peer.at(0.5), peer.at(0.99), ours.at(0.5), ours.at(0.99), ours.at(0.5) / peer.at(0.5),
-             ours.at(0.99) / peer.at(0.99), goal);
+  fmt::print("{:<44} {:>7.2f} {:>7.2f} {:>8.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}\n", what, peer.at(0.5),
+             peer.at(0.99), ours.at(0.5), ours.at(0.99), ours.at(0.5) / peer.at(0.5), ours.at(0.99) / peer.at(0.99),
+             goal);
   std::fflush(stdout);
 }
 
@@ -209,7 +228,8 @@ int main(int argc, char** argv) {
 
   fmt::print("{} runs each, milliseconds; ratio below 1 means Cove is faster than bubblewrap\n", kRuns);
   fmt::print("{:<44} {:>15} {:>16} {:>15} {:>7}\n", "", "bwrap p50 p99", "cove p50 p99", "ratio p50 p99", "goal");
-  const std::vector<std::pair<std::string, Words>> programs{{"/bin/true", {"/bin/true"}}, {"python3 print(1)", {"/usr/bin/python3", "-c", "print(1)"}}};
+  const std::vector<std::pair<std::string, Words>> programs{
+      {"/bin/true", {"/bin/true"}}, {"python3 print(1)", {"/usr/bin/python3", "-c", "print(1)"}}};
   for (const auto& [name, words] : programs) {
     Words whole{cove, "run", "--"};
     whole.insert(whole.end(), words.begin(), words.end());
@@ -222,14 +242,18 @@ int main(int argc, char** argv) {
       Samples peer;
       Samples kept;
       Samples command;
-      const auto add = [](Samples& to, const Samples& from) { to.values.insert(to.values.end(), from.values.begin(), from.values.end()); };
+      const auto add = [](Samples& to, const Samples& from) {
+        to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+      };
       for (std::size_t slice = 0; slice < 10; ++slice) {
         add(peer, commands(bubblewrap(words), kRuns / 10, at_once));
         add(kept, sandboxes.run(words, kRuns / 10, at_once));
         add(command, commands(whole, kRuns / 10, at_once));
       }
       row("keeper: " + label, peer, kept, 1.0);
-      fmt::print("{:<44} locked {:.2f}, started {:.2f}, ran {:.2f}, gone {:.2f}\n", "  of which, p50", sandboxes.phases.locked.at(0.5), sandboxes.phases.started.at(0.5), sandboxes.phases.ran.at(0.5), sandboxes.phases.gone.at(0.5));
+      fmt::print("{:<44} locked {:.2f}, started {:.2f}, ran {:.2f}, gone {:.2f}\n", "  of which, p50",
+                 sandboxes.phases.locked.at(0.5), sandboxes.phases.started.at(0.5), sandboxes.phases.ran.at(0.5),
+                 sandboxes.phases.gone.at(0.5));
       sandboxes.phases = {};
       row("cove run: " + label, peer, command, 2.0);
     }

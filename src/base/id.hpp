@@ -10,7 +10,8 @@
 
 namespace cove {
 
-// The name of a sandbox: 26 characters of [a-z2-7], 130 random bits. Fixed size, so that it can cross to the keeper as it is.
+// The name of a sandbox: 26 characters of [a-z2-7], 130 random bits. Fixed size, so that it can cross to the keeper as
+// it is.
 struct SandboxId {
   std::array<char, 26> text{};
 

@@ -86,7 +86,7 @@ tl::unexpected<Error> fail_errno(int sys_errno, fmt::format_string<Args...> what
   decl = std::move(*tmp)
 
 // COVE_CHECK(write_all(fd, text)): returns the error, if any.
-#define COVE_CHECK(expr)                                                                       \
-  do {                                                                                         \
+#define COVE_CHECK(expr)                                                                                 \
+  do {                                                                                                   \
     if (auto cove_check = (expr); !cove_check) return tl::unexpected<::cove::Error>(cove_check.error()); \
   } while (false)

@@ -19,10 +19,14 @@ Sequence front_sequence(std::string_view bytes) {
   std::size_t length = 0;
   std::uint8_t low = 0x80;
   std::uint8_t high = 0xbf;
-  if (lead >= 0xc2 && lead <= 0xdf) length = 2;
-  else if (lead >= 0xe0 && lead <= 0xef) length = 3;
-  else if (lead >= 0xf0 && lead <= 0xf4) length = 4;
-  else return {1, false};
+  if (lead >= 0xc2 && lead <= 0xdf)
+    length = 2;
+  else if (lead >= 0xe0 && lead <= 0xef)
+    length = 3;
+  else if (lead >= 0xf0 && lead <= 0xf4)
+    length = 4;
+  else
+    return {1, false};
   if (lead == 0xe0) low = 0xa0;
   if (lead == 0xed) high = 0x9f;
   if (lead == 0xf0) low = 0x90;

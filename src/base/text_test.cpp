@@ -18,16 +18,18 @@ TEST_P(Utf8, IsKeptOrReplaced) {
   EXPECT_EQ(replace_invalid_utf8(GetParam().given), GetParam().want);
   EXPECT_EQ(valid_utf8(GetParam().given), GetParam().given == GetParam().want);
 }
-INSTANTIATE_TEST_SUITE_P(, Utf8, testing::ValuesIn(std::to_array<Row>({
-    {"Ascii", "abc", "abc"},
-    {"Nul", {"a\0b", 3}, {"a\0b", 3}},
-    {"FourBytes", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
-    {"LoneContinuation", "a\x80z", "a\xef\xbf\xbdz"},
-    {"Overlong", "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},
-    {"Surrogate", "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-    {"PastTheEnd", "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-    {"CutShort", "x\xe2\x82", "x\xef\xbf\xbd"},
-})), [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(, Utf8,
+                         testing::ValuesIn(std::to_array<Row>({
+                             {"Ascii", "abc", "abc"},
+                             {"Nul", {"a\0b", 3}, {"a\0b", 3}},
+                             {"FourBytes", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+                             {"LoneContinuation", "a\x80z", "a\xef\xbf\xbdz"},
+                             {"Overlong", "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},
+                             {"Surrogate", "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+                             {"PastTheEnd", "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+                             {"CutShort", "x\xe2\x82", "x\xef\xbf\xbd"},
+                         })),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Base64, PadsAsRfc4648) {
   EXPECT_EQ(base64(""), "");

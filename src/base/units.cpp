@@ -18,17 +18,20 @@ struct Unit {
 
 // Takes "12.5" off the front of `text`. No sign, no exponent: those are typing errors here.
 std::optional<double> take_number(std::string_view& text) {
-  const auto end = std::find_if_not(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+  const auto end =
+      std::find_if_not(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
   const std::string_view digits(text.data(), static_cast<std::size_t>(end - text.begin()));
   double value = 0;
-  const auto [stop, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
+  const auto [stop, ec] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
   if (ec != std::errc{} || stop != digits.data() + digits.size()) return std::nullopt;
   text.remove_prefix(digits.size());
   return value;
 }
 
 std::string_view take_letters(std::string_view& text) {
-  const auto end = std::find_if_not(text.begin(), text.end(), [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });
+  const auto end = std::find_if_not(text.begin(), text.end(),
+                                    [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });
   const std::string_view letters(text.data(), static_cast<std::size_t>(end - text.begin()));
   text.remove_prefix(letters.size());
   return letters;
@@ -45,13 +48,27 @@ std::optional<double> factor_of(const std::array<Unit, N>& units, std::string_vi
 
 constexpr double kKi = 1024;
 constexpr auto kSizes = std::to_array<Unit>({
-    {"", 1},          {"b", 1},
-    {"k", kKi},       {"kb", kKi},       {"ki", kKi},       {"kib", kKi},
-    {"m", kKi * kKi}, {"mb", kKi * kKi}, {"mi", kKi * kKi}, {"mib", kKi * kKi},
-    {"g", kKi * kKi * kKi}, {"gb", kKi * kKi * kKi}, {"gi", kKi * kKi * kKi}, {"gib", kKi * kKi * kKi},
-    {"t", kKi * kKi * kKi * kKi}, {"tb", kKi * kKi * kKi * kKi}, {"ti", kKi * kKi * kKi * kKi}, {"tib", kKi * kKi * kKi * kKi},
+    {"", 1},
+    {"b", 1},
+    {"k", kKi},
+    {"kb", kKi},
+    {"ki", kKi},
+    {"kib", kKi},
+    {"m", kKi* kKi},
+    {"mb", kKi* kKi},
+    {"mi", kKi* kKi},
+    {"mib", kKi* kKi},
+    {"g", kKi* kKi* kKi},
+    {"gb", kKi* kKi* kKi},
+    {"gi", kKi* kKi* kKi},
+    {"gib", kKi* kKi* kKi},
+    {"t", kKi* kKi* kKi* kKi},
+    {"tb", kKi* kKi* kKi* kKi},
+    {"ti", kKi* kKi* kKi* kKi},
+    {"tib", kKi* kKi* kKi* kKi},
 });
-constexpr auto kDurations = std::to_array<Unit>({{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}});
+constexpr auto kDurations =
+    std::to_array<Unit>({{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}});
 
 }  // namespace
 
@@ -59,7 +76,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   std::string_view rest = text;
   const auto number = take_number(rest);
   const auto factor = factor_of(kSizes, rest);
-  if (!number || !factor) return fail(Errc::invalid, fmt::format("'{}' is not a size; write 512M, 1Gi or a number of bytes", text));
+  if (!number || !factor)
+    return fail(Errc::invalid, fmt::format("'{}' is not a size; write 512M, 1Gi or a number of bytes", text));
   const double bytes = std::floor(*number * *factor);
   if (bytes >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) {
     return fail(Errc::invalid, fmt::format("'{}' is larger than any size", text));
@@ -68,7 +86,9 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  const auto wrong = [&] { return fail(Errc::invalid, fmt::format("'{}' is not a duration; write 500ms, 30s, 2m or 1h30m", text)); };
+  const auto wrong = [&] {
+    return fail(Errc::invalid, fmt::format("'{}' is not a duration; write 500ms, 30s, 2m or 1h30m", text));
+  };
   if (text.empty()) return wrong();
   double total = 0;
   for (std::string_view rest = text; !rest.empty();) {

@@ -44,7 +44,9 @@ std::vector<std::string> command_line(const std::vector<std::string>& command, s
 
 Result<Languages> Languages::parse(std::string_view toml) {
   const auto parsed = toml::parse(toml);
-  if (!parsed) return fail(Errc::invalid, fmt::format("languages: line {}: {}", parsed.error().source().begin.line, parsed.error().description()));
+  if (!parsed)
+    return fail(Errc::invalid, fmt::format("languages: line {}: {}", parsed.error().source().begin.line,
+                                           parsed.error().description()));
   Languages languages;
   for (const auto& [key, node] : parsed.table()) {
     const auto name = std::string(key.str());
@@ -56,8 +58,10 @@ Result<Languages> Languages::parse(std::string_view toml) {
     COVE_TRY(language.check, texts(*table, name, "check"));
     COVE_TRY(language.mime, text(*table, name, "mime"));
     COVE_TRY(language.package, text(*table, name, "package"));
-    if (language.extensions.empty()) return fail(Errc::invalid, fmt::format("languages: {}.extensions is missing", name));
-    if (std::ranges::count(language.command, "{file}") != 1) return fail(Errc::invalid, fmt::format("languages: {}.command must name {{file}} once", name));
+    if (language.extensions.empty())
+      return fail(Errc::invalid, fmt::format("languages: {}.extensions is missing", name));
+    if (std::ranges::count(language.command, "{file}") != 1)
+      return fail(Errc::invalid, fmt::format("languages: {}.command must name {{file}} once", name));
     languages.languages_.push_back(std::move(language));
   }
   return languages;
@@ -75,7 +79,8 @@ std::string Languages::names() const {
 
 Result<Language> Languages::by_name(std::string_view name) const {
   const auto found = std::ranges::find(languages_, name, &Language::name);
-  if (found == languages_.end()) return fail(Errc::not_found, fmt::format("unknown language '{}'; there are {}", name, names()));
+  if (found == languages_.end())
+    return fail(Errc::not_found, fmt::format("unknown language '{}'; there are {}", name, names()));
   return *found;
 }
 
@@ -85,7 +90,8 @@ Result<Language> Languages::by_file(std::string_view path) const {
       if (path.size() > extension.size() && path.ends_with(extension)) return language;
     }
   }
-  return fail(Errc::not_found, fmt::format("cannot tell the language of '{}' from its name; add --lang with one of {}", path, names()));
+  return fail(Errc::not_found,
+              fmt::format("cannot tell the language of '{}' from its name; add --lang with one of {}", path, names()));
 }
 
 }  // namespace cove::config

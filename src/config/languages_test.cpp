@@ -10,8 +10,8 @@ TEST(Languages, AreTheSixteenOfTheContractSorted) {
   ASSERT_TRUE(languages) << languages.error().message;
   std::vector<std::string> names;
   for (const auto& language : languages->all()) names.push_back(language.name);
-  EXPECT_THAT(names, testing::ElementsAre("bash", "clojure", "fish", "groovy", "java", "javascript", "kotlin", "lua", "perl", "php", "python", "ruby",
-                                          "scala", "sh", "typescript", "zsh"));
+  EXPECT_THAT(names, testing::ElementsAre("bash", "clojure", "fish", "groovy", "java", "javascript", "kotlin", "lua",
+                                          "perl", "php", "python", "ruby", "scala", "sh", "typescript", "zsh"));
 }
 
 TEST(Languages, AreFoundByTheFirstExtensionThatFits) {
@@ -31,13 +31,18 @@ TEST(Languages, NameWhatThereIsWhenOneIsUnknown) {
 }
 
 TEST(Languages, SayWhichKeyIsWrong) {
-  EXPECT_THAT(Languages::parse("[x]\nextensions=[\".x\"]\ncommand=[\"x\"]\nmime=\"m\"\npackage=\"p\"\n").error().message, testing::HasSubstr("x.command"));
-  EXPECT_THAT(Languages::parse("[x]\nextensions=[\".x\"]\ncommand=[\"x\", \"{file}\"]\npackage=\"p\"\n").error().message, testing::HasSubstr("x.mime"));
+  EXPECT_THAT(
+      Languages::parse("[x]\nextensions=[\".x\"]\ncommand=[\"x\"]\nmime=\"m\"\npackage=\"p\"\n").error().message,
+      testing::HasSubstr("x.command"));
+  EXPECT_THAT(
+      Languages::parse("[x]\nextensions=[\".x\"]\ncommand=[\"x\", \"{file}\"]\npackage=\"p\"\n").error().message,
+      testing::HasSubstr("x.mime"));
   EXPECT_THAT(Languages::parse("[x\n").error().message, testing::HasSubstr("line 1"));
 }
 
 TEST(CommandLine, FillsInTheFile) {
-  EXPECT_THAT(command_line({"python3", "{file}"}, "/workspace/a b.py"), testing::ElementsAre("python3", "/workspace/a b.py"));
+  EXPECT_THAT(command_line({"python3", "{file}"}, "/workspace/a b.py"),
+              testing::ElementsAre("python3", "/workspace/a b.py"));
 }
 
 }  // namespace

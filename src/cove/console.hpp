@@ -14,7 +14,8 @@ namespace cove::cli {
 // A line of ours on stderr. When even that cannot be written there is nobody left to tell.
 template <typename... Args>
 void tell(fmt::format_string<Args...> format, Args&&... args) {
-  [[maybe_unused]] const auto written = write_all(STDERR_FILENO, fmt::format("cove: {}\n", fmt::format(format, std::forward<Args>(args)...)));
+  [[maybe_unused]] const auto written =
+      write_all(STDERR_FILENO, fmt::format("cove: {}\n", fmt::format(format, std::forward<Args>(args)...)));
 }
 
 // A result on stdout; an error when it did not arrive whole.

@@ -85,7 +85,8 @@ int doctor_command(const DoctorOptions& options) {
   append(checks, doctor::contents(host, *languages));
 
   const bool colour = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-  auto text = options.json ? doctor::to_json(checks) : doctor::table(checks, colour ? doctor::Colour::ansi : doctor::Colour::none);
+  auto text = options.json ? doctor::to_json(checks)
+                           : doctor::table(checks, colour ? doctor::Colour::ansi : doctor::Colour::none);
   while (text.ends_with('\n')) text.pop_back();
   if (const auto put = put_line(text); !put) {
     tell("{}", put.error().message);

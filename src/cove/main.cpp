@@ -16,14 +16,16 @@ namespace {
 // Someone may start us with 0, 1 or 2 closed; a descriptor of ours must never take such a number.
 void open_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]] const int opened = ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      const int opened = ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   }
 }
 
 // A command line that makes no sense, said in the form that was asked for.
 int refuse(const std::string& message, bool as_json) {
   cove::cli::tell("{}", message);
-  if (as_json) [[maybe_unused]] const auto put = cove::cli::put_line(cove::cli::json_of_trouble(125, message));
+  if (as_json) [[maybe_unused]]
+    const auto put = cove::cli::put_line(cove::cli::json_of_trouble(125, message));
   return 125;
 }
 
@@ -31,7 +33,8 @@ int refuse(const std::string& message, bool as_json) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.", "cove");
+  CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.",
+               "cove");
   app.require_subcommand(1);
   app.set_version_flag("--version", "cove " COVE_VERSION);
 
@@ -55,12 +58,16 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& shown) {  // --help, --version
     return app.exit(shown);
   } catch (const CLI::ParseError& error) {
-    return refuse(fmt::format("{} (cove --help shows how)", error.what()), std::ranges::find(all.begin(), dashes, "--json") != dashes);
+    return refuse(fmt::format("{} (cove --help shows how)", error.what()),
+                  std::ranges::find(all.begin(), dashes, "--json") != dashes);
   }
   if (*run) {
     auto words = run->remaining();
     if (!words.empty() && words.front().size() > 1 && words.front().starts_with('-')) {
-      return refuse(fmt::format("{}: there is no such option (cove run --help lists them; put -- before words that are the program's own)", words.front()), run_arguments.json);
+      return refuse(fmt::format("{}: there is no such option (cove run --help lists them; put -- before words that are "
+                                "the program's own)",
+                                words.front()),
+                    run_arguments.json);
     }
     const bool is_command = words.empty() && run_arguments.code.empty() && dashes != all.end();
     // `cove run tool.py a -- b`: the program was named before the dashes, so they are its own.

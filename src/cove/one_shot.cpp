@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{1000};  // for init to kill, drain and tell; then the whole sandbox goes
 constexpr std::size_t kInputChunk = 32U << 10;
-// A pipe that polls writable takes this much without blocking (pipe(7)): a slow reader of ours never holds up the clock.
+// A pipe that polls writable takes this much without blocking (pipe(7)): a slow reader of ours never holds up the
+// clock.
 constexpr std::size_t kWriteChunk = 4096;
 
 sigset_t cancel_signals() {
@@ -110,7 +111,8 @@ void OneShot::hear_signals(Current* current) {
   while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGWINCH) {
       winsize size{};
-      if (current != nullptr && current->terminal && ::ioctl(0, TIOCGWINSZ, &size) == 0) link_.resize(current->id, size.ws_row, size.ws_col);
+      if (current != nullptr && current->terminal && ::ioctl(0, TIOCGWINSZ, &size) == 0)
+        link_.resize(current->id, size.ws_row, size.ws_col);
       continue;
     }
     cancel_signal_ = static_cast<int>(info.ssi_signo);
@@ -160,13 +162,16 @@ void OneShot::deliver(Current& current, Sink& sink, wire::Stream stream) {
   } else if (!sink.pending.empty()) {
     pollfd ready{.fd = sink.fd, .events = POLLOUT, .revents = 0};
     while (!sink.pending.empty() && ::poll(&ready, 1, 0) == 1) {
-      const auto n = sink.broken ? static_cast<ssize_t>(sink.pending.size()) : ::write(sink.fd, sink.pending.data(), std::min(kWriteChunk, sink.pending.size()));
+      const auto n = sink.broken ? static_cast<ssize_t>(sink.pending.size())
+                                 : ::write(sink.fd, sink.pending.data(), std::min(kWriteChunk, sink.pending.size()));
       if (n < 0 && (errno == EINTR || errno == EAGAIN)) break;
       if (n < 0) {
         // Nobody reads any more: as in a shell pipeline, the producer is told by ending it.
         sink.broken = true;
-        if (errno == EPIPE) cancel_signal_ = SIGPIPE;
-        else if (!output_error_) output_error_ = fail_errno(errno, "could not pass on the program's output").value();
+        if (errno == EPIPE)
+          cancel_signal_ = SIGPIPE;
+        else if (!output_error_)
+          output_error_ = fail_errno(errno, "could not pass on the program's output").value();
         stop(sandbox::Reason::cancelled);
         continue;
       }
@@ -202,13 +207,15 @@ Result<> OneShot::turn(Current* current, Clock::time_point until) {
   const auto keeper = watch(keeper_->fd(), POLLIN);
   const auto signals = watch(signals_.get(), POLLIN);
   const auto link = watch(link_closed_ ? -1 : link_.fd(), POLLIN | (link_.wants_write() ? POLLOUT : 0));
-  const bool wants_input = current != nullptr && current->started && current->input_open && !current->done && current->input_sent - current->input_taken + kInputChunk <= wire::kInputAhead;
+  const bool wants_input = current != nullptr && current->started && current->input_open && !current->done &&
+                           current->input_sent - current->input_taken + kInputChunk <= wire::kInputAhead;
   const auto input = watch(wants_input ? current->feed.input_fd : -1, POLLIN);
   watch(current != nullptr && !current->feed.out.pending.empty() ? current->feed.out.fd : -1, POLLOUT);
   watch(current != nullptr && !current->feed.err.pending.empty() ? current->feed.err.fd : -1, POLLOUT);
 
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-  const int wait = until == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+  const int wait =
+      until == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
   if (::poll(polls.data(), count, wait) < 0 && errno != EINTR) return fail_errno(errno, "poll");
 
   if (polls[link].revents != 0) {
@@ -227,7 +234,8 @@ Result<> OneShot::turn(Current* current, Clock::time_point until) {
   return {};
 }
 
-Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed, std::optional<std::chrono::milliseconds> timeout) {
+Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed,
+                                std::optional<std::chrono::milliseconds> timeout) {
   stopping_ = false;  // what ended an earlier process, ended that one alone
   Current current{.id = next_process_++, .feed = feed};
   current.terminal = spawn.terminal == wire::Terminal::yes;
@@ -255,7 +263,8 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed, std::optio
     COVE_CHECK(turn(&current, until));
   }
   if (create_error_) return tl::unexpected<Error>(*create_error_);
-  if (!current.end.exited) current.end.wall = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - current.started_at);
+  if (!current.end.exited)
+    current.end.wall = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - current.started_at);
   return current.end;
 }
 

@@ -42,8 +42,8 @@ struct CreateOptions {
   wire::SandboxTerminal terminal = wire::SandboxTerminal::none;
 };
 
-// One sandbox for the life of one command. Single-threaded, with a poll loop of its own; SIGINT, SIGTERM and SIGHUP cancel
-// whatever runs (they must be blocked by the caller before the keeper is started).
+// One sandbox for the life of one command. Single-threaded, with a poll loop of its own; SIGINT, SIGTERM and SIGHUP
+// cancel whatever runs (they must be blocked by the caller before the keeper is started).
 class OneShot {
  public:
   static Result<OneShot> create(keeper::Keeper& keeper, const CreateOptions& options);
@@ -62,7 +62,8 @@ class OneShot {
   [[nodiscard]] int uid() const { return uid_; }
 
  private:
-  OneShot(keeper::Keeper& keeper, sandbox::InitLink link, UniqueFd signals) : keeper_(&keeper), link_(std::move(link)), signals_(std::move(signals)) {}
+  OneShot(keeper::Keeper& keeper, sandbox::InitLink link, UniqueFd signals)
+      : keeper_(&keeper), link_(std::move(link)), signals_(std::move(signals)) {}
   struct Current;  // the process being run
   Result<> turn(Current* current, Clock::time_point until);
   Result<> hear_keeper();

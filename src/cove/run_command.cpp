@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kInlineLimit = 1U << 20;             // larger sources are streamed in
-constexpr std::uint64_t kFloodBytes = 1ULL << 30;          // thrown away before the run is ended
-constexpr std::chrono::minutes kCopyTimeout{2};            // for one --out, which nobody inside may draw out for ever
+constexpr std::size_t kInlineLimit = 1U << 20;     // larger sources are streamed in
+constexpr std::uint64_t kFloodBytes = 1ULL << 30;  // thrown away before the run is ended
+constexpr std::chrono::minutes kCopyTimeout{2};    // for one --out, which nobody inside may draw out for ever
 constexpr std::size_t kSourceLimit = std::size_t{64} << 20;
 
 // Cove itself failed, or the program could not be started.
@@ -34,7 +34,9 @@ struct Trouble {
 template <typename T>
 using Attempt = tl::expected<T, Trouble>;
 
-Trouble trouble(const Error& error) { return {.status = 125, .message = error.message}; }
+Trouble trouble(const Error& error) {
+  return {.status = 125, .message = error.message};
+}
 
 // What will be run: its command line, and the source that must be put in first.
 struct Program {
@@ -49,7 +51,8 @@ Result<std::string> source_of(const RunOptions& options) {
   if (options.code) return *options.code;
   const auto& name = options.words.front();
   auto text = name == "-" ? read_all(STDIN_FILENO, kSourceLimit) : read_file_at(AT_FDCWD, name, kSourceLimit);
-  if (!text && text.error().sys_errno == ENOENT) return fail(Errc::not_found, fmt::format("{}: no such file (to run a command, put -- before it)", name));
+  if (!text && text.error().sys_errno == ENOENT)
+    return fail(Errc::not_found, fmt::format("{}: no such file (to run a command, put -- before it)", name));
   return text;
 }
 
@@ -72,15 +75,21 @@ Result<Program> program_for(const RunOptions& options) {
   }
   name = named ? fs::path(options.words.front()).filename().string() : "main" + program.language->extensions.front();
   program.source_path = options.workdir + "/" + name;
-  program.argv = program.language ? config::command_line(program.language->command, program.source_path) : std::vector{program.source_path};
+  program.argv = program.language ? config::command_line(program.language->command, program.source_path)
+                                  : std::vector{program.source_path};
   const auto arguments = options.code ? options.words.begin() : options.words.begin() + 1;
   program.argv.insert(program.argv.end(), arguments, options.words.end());
   return program;
 }
 
 std::vector<std::string> environment_for(const RunOptions& options) {
-  std::vector<std::string> environment = {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/cove/bin", "HOME=/home/cove", "USER=cove", "LOGNAME=cove", "LANG=C.UTF-8",
-                                          "TMPDIR=/tmp", "SHELL=/bin/bash"};
+  std::vector<std::string> environment = {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/cove/bin",
+                                          "HOME=/home/cove",
+                                          "USER=cove",
+                                          "LOGNAME=cove",
+                                          "LANG=C.UTF-8",
+                                          "TMPDIR=/tmp",
+                                          "SHELL=/bin/bash"};
   if (options.terminal) {
     const char* term = std::getenv("TERM");
     environment.push_back(std::string("TERM=") + (term == nullptr ? "xterm" : term));
@@ -141,17 +150,21 @@ Result<> errand(OneShot& shot, const wire::Spawn& spawn, int input_fd) {
 }
 
 Result<> put(OneShot& shot, int input_fd, const std::string& path, std::uint32_t mode) {
-  return errand(shot, {.kind = wire::SpawnKind::put_file, .file_mode = mode, .output_limit = 4096, .directory = "/", .argv = {path}}, input_fd);
+  return errand(
+      shot,
+      {.kind = wire::SpawnKind::put_file, .file_mode = mode, .output_limit = 4096, .directory = "/", .argv = {path}},
+      input_fd);
 }
 
 // Directories with all that is in them. Links stay links: following one could carry in what nobody meant to.
 Result<> put_tree(OneShot& shot, const fs::path& host, const std::string& path) {
   COVE_TRY(const auto fd, open_at(AT_FDCWD, host, O_RDONLY | O_NONBLOCK));  // a FIFO must not hold us up
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(errno, "stat {}", host.string());
   if (S_ISREG(st.st_mode)) return put(shot, fd.get(), path, (st.st_mode & 0111) != 0 ? 0755 : 0644);
   if (!S_ISDIR(st.st_mode)) return fail(Errc::invalid, "neither a file nor a directory");
-  COVE_CHECK(errand(shot, {.kind = wire::SpawnKind::make_directory, .output_limit = 4096, .directory = "/", .argv = {path}}, -1));
+  COVE_CHECK(errand(
+      shot, {.kind = wire::SpawnKind::make_directory, .output_limit = 4096, .directory = "/", .argv = {path}}, -1));
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(host, ec)) {
     const auto inside = path + "/" + entry.path().filename().string();
@@ -159,7 +172,12 @@ Result<> put_tree(OneShot& shot, const fs::path& host, const std::string& path) 
       COVE_CHECK(put_tree(shot, entry.path(), inside));
       continue;
     }
-    COVE_CHECK(errand(shot, {.kind = wire::SpawnKind::make_link, .output_limit = 4096, .directory = "/", .argv = {inside, fs::read_symlink(entry.path(), ec)}}, -1));
+    COVE_CHECK(errand(shot,
+                      {.kind = wire::SpawnKind::make_link,
+                       .output_limit = 4096,
+                       .directory = "/",
+                       .argv = {inside, fs::read_symlink(entry.path(), ec)}},
+                      -1));
   }
   if (ec) return fail_errno(ec.value(), "read {}", host.string());
   return {};
@@ -169,12 +187,17 @@ Result<> put_tree(OneShot& shot, const fs::path& host, const std::string& path) 
 Result<std::uint64_t> get(OneShot& shot, const HostFile& file, const RunOptions& options) {
   const auto aside = file.host_path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
   COVE_TRY(const auto fd, open_at(AT_FDCWD, aside, O_WRONLY | O_CREAT | O_EXCL, 0666));
-  const wire::Spawn spawn{.kind = wire::SpawnKind::get_file, .output_limit = options.limits.disk_bytes, .directory = "/", .argv = {file.sandbox_path}};
+  const wire::Spawn spawn{.kind = wire::SpawnKind::get_file,
+                          .output_limit = options.limits.disk_bytes,
+                          .directory = "/",
+                          .argv = {file.sandbox_path}};
   Feed feed;
   feed.out.fd = fd.get();
   auto end = shot.run(spawn, feed, kCopyTimeout);
-  if (end && end->exited && end->exited->out_bytes > options.limits.disk_bytes) end = fail(Errc::over_limit, "larger than the sandbox's whole disk");
-  if (end && end->exited && end->exited->exit_code == 0 && ::rename(aside.c_str(), file.host_path.c_str()) == 0) return end->exited->out_bytes;
+  if (end && end->exited && end->exited->out_bytes > options.limits.disk_bytes)
+    end = fail(Errc::over_limit, "larger than the sandbox's whole disk");
+  if (end && end->exited && end->exited->exit_code == 0 && ::rename(aside.c_str(), file.host_path.c_str()) == 0)
+    return end->exited->out_bytes;
   const int rename_errno = errno;
   ::unlink(aside.c_str());
   if (!end) return tl::unexpected<Error>(end.error());
@@ -188,16 +211,23 @@ Result<std::uint64_t> get(OneShot& shot, const HostFile& file, const RunOptions&
 Trouble explain(const wire::SpawnFailed& failure, const Program& program, const RunOptions& options) {
   const std::string why = std::strerror(failure.sys_errno);
   switch (failure.stage) {
-    case wire::SpawnStage::directory: return {.status = 125, .message = fmt::format("--workdir {}: {}", options.workdir, why)};
-    case wire::SpawnStage::files: return {.status = 125, .message = fmt::format("could not write the program into the sandbox: {}", why)};
-    case wire::SpawnStage::terminal: return {.status = 125, .message = fmt::format("could not make a terminal: {}", why)};
-    case wire::SpawnStage::fork: return {.status = 125, .message = fmt::format("could not start a process: {}", why)};
-    case wire::SpawnStage::program: break;
+    case wire::SpawnStage::directory:
+      return {.status = 125, .message = fmt::format("--workdir {}: {}", options.workdir, why)};
+    case wire::SpawnStage::files:
+      return {.status = 125, .message = fmt::format("could not write the program into the sandbox: {}", why)};
+    case wire::SpawnStage::terminal:
+      return {.status = 125, .message = fmt::format("could not make a terminal: {}", why)};
+    case wire::SpawnStage::fork:
+      return {.status = 125, .message = fmt::format("could not start a process: {}", why)};
+    case wire::SpawnStage::program:
+      break;
   }
   const auto& name = program.argv.front();
   const bool missing = failure.sys_errno == ENOENT;
   if (missing && program.language) {
-    return {.status = 127, .message = fmt::format("{} needs '{}', which is not installed; install the package {} on the host", program.language->name, name, program.language->package)};
+    return {.status = 127,
+            .message = fmt::format("{} needs '{}', which is not installed; install the package {} on the host",
+                                   program.language->name, name, program.language->package)};
   }
   if (missing) return {.status = 127, .message = fmt::format("{}: command not found in the sandbox", name)};
   return {.status = 126, .message = fmt::format("{}: cannot be run: {}", name, why)};
@@ -241,7 +271,8 @@ Attempt<ProcessEnd> Run::run_program(OneShot& shot, const Program& program, Feed
   } else if (!program.source_path.empty()) {
     auto file = memory_file(program.source);
     if (!file) return tl::unexpected(trouble(file.error()));
-    if (auto copied = put(shot, file->get(), program.source_path, program.source_mode); !copied) return tl::unexpected(trouble(copied.error()));
+    if (auto copied = put(shot, file->get(), program.source_path, program.source_mode); !copied)
+      return tl::unexpected(trouble(copied.error()));
   }
   winsize size{};
   if (options_.terminal && ::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) {
@@ -273,15 +304,24 @@ Attempt<RunReport> Run::attempt() {
   if (!report.degraded.empty() && !options_.allow_degraded) {
     std::string list;
     for (const auto& item : report.degraded) list += "\n  " + item;
-    return tl::unexpected(Trouble{.message = fmt::format("this host cannot enforce:{}\n({}). `cove doctor` says how to mend it; --allow-degraded runs anyway.", list, report.enforcement.cgroup_shortcoming)});
+    return tl::unexpected(Trouble{
+        .message = fmt::format(
+            "this host cannot enforce:{}\n({}). `cove doctor` says how to mend it; --allow-degraded runs anyway.", list,
+            report.enforcement.cgroup_shortcoming)});
   }
 
-  auto shot = OneShot::create(*keeper, {.limits = options_.limits, .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
+  auto shot = OneShot::create(
+      *keeper, {.limits = options_.limits,
+                .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {
     auto copied = put_tree(*shot, file.host_path, file.sandbox_path);
-    if (!copied && shot->cancel_signal() != 0) return tl::unexpected(Trouble{.status = 128 + shot->cancel_signal(), .message = "cancelled"});
-    if (!copied) return tl::unexpected(Trouble{.message = fmt::format("--file {}: {} (--disk is {})", file.host_path, copied.error().message, format_size(options_.limits.disk_bytes))});
+    if (!copied && shot->cancel_signal() != 0)
+      return tl::unexpected(Trouble{.status = 128 + shot->cancel_signal(), .message = "cancelled"});
+    if (!copied)
+      return tl::unexpected(
+          Trouble{.message = fmt::format("--file {}: {} (--disk is {})", file.host_path, copied.error().message,
+                                         format_size(options_.limits.disk_bytes))});
   }
   Feed feed{.input_fd = input->get()};
   if (!options_.json) {
@@ -314,7 +354,8 @@ int Run::execute() {
   const auto report = attempt();
   if (!report) {
     tell("{}", report.error().message);
-    if (options_.json) [[maybe_unused]] const auto put = put_line(json_of_trouble(report.error().status, report.error().message));
+    if (options_.json) [[maybe_unused]]
+      const auto put = put_line(json_of_trouble(report.error().status, report.error().message));
     return report.error().status;
   }
   return publish(*report, options_);

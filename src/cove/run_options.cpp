@@ -31,9 +31,12 @@ Result<T> named(const char* option, Result<T> value) {
   return value;
 }
 
-Result<std::uint64_t> size_between(const char* option, const std::string& text, std::uint64_t least, std::uint64_t most) {
+Result<std::uint64_t> size_between(const char* option, const std::string& text, std::uint64_t least,
+                                   std::uint64_t most) {
   COVE_TRY(const auto bytes, named(option, parse_size(text)));
-  if (bytes < least || bytes > most) return fail(Errc::invalid, fmt::format("{}: {} is outside {} to {}", option, text, format_size(least), format_size(most)));
+  if (bytes < least || bytes > most)
+    return fail(Errc::invalid,
+                fmt::format("{}: {} is outside {} to {}", option, text, format_size(least), format_size(most)));
   return bytes;
 }
 
@@ -49,14 +52,16 @@ Result<std::uint32_t> cpu_millis(const std::string& text) {
 Result<std::string> variable(const std::string& text) {
   const auto equals = text.find('=');
   const auto name = text.substr(0, equals);
-  const bool good = equals != std::string::npos && !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_') &&
+  const bool good = equals != std::string::npos && !name.empty() &&
+                    (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_') &&
                     std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
   if (!good) return fail(Errc::invalid, fmt::format("--env: '{}' is not NAME=VALUE", text));
   return text;
 }
 
 std::string inside(const std::string& workdir, const std::string& path) {
-  return (path.starts_with('/') ? std::filesystem::path(path) : std::filesystem::path(workdir) / path).lexically_normal();
+  return (path.starts_with('/') ? std::filesystem::path(path) : std::filesystem::path(workdir) / path)
+      .lexically_normal();
 }
 
 Result<HostFile> file_in(const std::string& workdir, const std::string& text) {
@@ -65,14 +70,16 @@ Result<HostFile> file_in(const std::string& workdir, const std::string& text) {
   const auto colon = std::filesystem::exists(text, ec) ? std::string::npos : text.rfind(':');
   const auto host = text.substr(0, colon);
   if (host.empty()) return fail(Errc::invalid, fmt::format("--file: '{}' is not HOST or HOST:PATH", text));
-  const auto name = colon == std::string::npos ? std::filesystem::path(host).filename().string() : text.substr(colon + 1);
+  const auto name =
+      colon == std::string::npos ? std::filesystem::path(host).filename().string() : text.substr(colon + 1);
   if (name.empty()) return fail(Errc::invalid, fmt::format("--file: '{}' names no path in the sandbox", text));
   return HostFile{.host_path = host, .sandbox_path = inside(workdir, name)};
 }
 
 Result<HostFile> file_out(const std::string& workdir, const std::string& text) {
   const auto colon = text.find(':');
-  if (colon == 0 || colon == std::string::npos || colon + 1 == text.size()) return fail(Errc::invalid, fmt::format("--out: '{}' is not PATH:HOST", text));
+  if (colon == 0 || colon == std::string::npos || colon + 1 == text.size())
+    return fail(Errc::invalid, fmt::format("--out: '{}' is not PATH:HOST", text));
   return HostFile{.host_path = text.substr(colon + 1), .sandbox_path = inside(workdir, text.substr(0, colon))};
 }
 
@@ -82,28 +89,62 @@ void describe(CLI::App& command, RunArguments& arguments) {
   command.prefix_command();
   command.formatter(std::make_shared<RunFormatter>());
   const auto group = [&](CLI::Option* option, const char* name) { option->group(name); };
-  group(command.add_option("-l,--lang", arguments.language, "Language: python, javascript, bash, … (an unknown name lists them)"), "What to run");
-  group(command.add_option("-c,--code", arguments.code, "The program itself")->expected(1)->allow_extra_args(false), "What to run");
-  group(command.add_option("-e,--env", arguments.environment, "NAME=VALUE for its environment; may be given again")->expected(1)->take_all()->allow_extra_args(false), "What to run");
-  group(command.add_option("--workdir", arguments.workdir, "Working directory inside")->capture_default_str(), "What to run");
-  group(command.add_option("--stdin", arguments.standard_input, "inherit (pass ours on), none, or a file")->capture_default_str()->expected(0, 1), "What to run");
+  group(command.add_option("-l,--lang", arguments.language,
+                           "Language: python, javascript, bash, … (an unknown name lists them)"),
+        "What to run");
+  group(command.add_option("-c,--code", arguments.code, "The program itself")->expected(1)->allow_extra_args(false),
+        "What to run");
+  group(command.add_option("-e,--env", arguments.environment, "NAME=VALUE for its environment; may be given again")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false),
+        "What to run");
+  group(command.add_option("--workdir", arguments.workdir, "Working directory inside")->capture_default_str(),
+        "What to run");
+  group(command.add_option("--stdin", arguments.standard_input, "inherit (pass ours on), none, or a file")
+            ->capture_default_str()
+            ->expected(0, 1),
+        "What to run");
   group(command.add_flag("-t,--tty", arguments.terminal, "Give it a terminal"), "What to run");
-  group(command.add_option("--file", arguments.files, "HOST[:PATH]: copy a file or directory in; may be given again")->expected(1)->take_all()->allow_extra_args(false), "Files");
-  group(command.add_option("--out", arguments.outs, "PATH:HOST: copy a file out when it has ended; may be given again")->expected(1)->take_all()->allow_extra_args(false), "Files");
-  group(command.add_option("--timeout", arguments.timeout, "Wall time, as 500ms, 30s, 2m")->capture_default_str(), "Limits");
+  group(command.add_option("--file", arguments.files, "HOST[:PATH]: copy a file or directory in; may be given again")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false),
+        "Files");
+  group(command.add_option("--out", arguments.outs, "PATH:HOST: copy a file out when it has ended; may be given again")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false),
+        "Files");
+  group(command.add_option("--timeout", arguments.timeout, "Wall time, as 500ms, 30s, 2m")->capture_default_str(),
+        "Limits");
   group(command.add_option("--memory", arguments.memory, "Memory, as 512M, 1Gi")->capture_default_str(), "Limits");
   group(command.add_option("--cpus", arguments.cpus, "Cores, as 0.5, 2")->capture_default_str(), "Limits");
   group(command.add_option("--pids", arguments.pids, "Processes and threads")->capture_default_str(), "Limits");
-  group(command.add_option("--disk", arguments.disk, "Files it may write, below --memory (default 256M, at most half of --memory)"), "Limits");
-  group(command.add_option("--output-limit", arguments.output_limit, "Bytes kept of stdout and of stderr; more is dropped and counted")->capture_default_str(), "Limits");
+  group(command.add_option("--disk", arguments.disk,
+                           "Files it may write, below --memory (default 256M, at most half of --memory)"),
+        "Limits");
+  group(command
+            .add_option("--output-limit", arguments.output_limit,
+                        "Bytes kept of stdout and of stderr; more is dropped and counted")
+            ->capture_default_str(),
+        "Limits");
   group(command.add_option("--net", arguments.network, "Network: none")->capture_default_str(), "Isolation");
-  group(command.add_option("--template", arguments.template_name, "What the sandbox starts from: host")->capture_default_str(), "Isolation");
-  group(command.add_flag("--allow-degraded", arguments.allow_degraded, "Run although this host cannot enforce every limit; the result names them"), "Isolation");
-  group(command.add_option("--state-dir", arguments.state_dir, "Where Cove keeps what it builds once (default " + keeper::default_state_dir() + ")"), "Isolation");
+  group(command.add_option("--template", arguments.template_name, "What the sandbox starts from: host")
+            ->capture_default_str(),
+        "Isolation");
+  group(command.add_flag("--allow-degraded", arguments.allow_degraded,
+                         "Run although this host cannot enforce every limit; the result names them"),
+        "Isolation");
+  group(command.add_option("--state-dir", arguments.state_dir,
+                           "Where Cove keeps what it builds once (default " + keeper::default_state_dir() + ")"),
+        "Isolation");
   group(command.add_flag("--json", arguments.json, "Print one JSON object instead of the streams"), "Output");
-  group(command.add_flag("-q,--quiet", arguments.quiet, "No line of our own on stderr when a limit ended the run"), "Output");
+  group(command.add_flag("-q,--quiet", arguments.quiet, "No line of our own on stderr when a limit ended the run"),
+        "Output");
   command.footer(
-      "Exit status: the program's own; 124 timeout, 125 Cove itself failed, 126 not executable, 127 not found, 128+n killed by signal n.\n"
+      "Exit status: the program's own; 124 timeout, 125 Cove itself failed, 126 not executable, 127 not found, 128+n "
+      "killed by signal n.\n"
       "Examples:\n"
       "  cove run -c 'print(6*7)'\n"
       "  cove run --memory 1Gi --timeout 2m --file data.csv --out plot.png:plot.png analyse.py data.csv\n"
@@ -118,23 +159,30 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
   options.words = std::move(words);
   options.is_command = is_command;
   if (options.words.empty() && !options.code) {
-    return fail(Errc::invalid, "nothing to run: give -c CODE, a FILE, - for standard input, or -- and a command (see cove run --help)");
+    return fail(
+        Errc::invalid,
+        "nothing to run: give -c CODE, a FILE, - for standard input, or -- and a command (see cove run --help)");
   }
-  if (is_command && (options.code || !options.language.empty())) return fail(Errc::invalid, "-c and --lang make no sense with a command after --");
+  if (is_command && (options.code || !options.language.empty()))
+    return fail(Errc::invalid, "-c and --lang make no sense with a command after --");
 
   COVE_TRY(options.timeout, named("--timeout", parse_duration(arguments.timeout)));
   if (options.timeout.count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
   COVE_TRY(options.limits.memory_bytes, size_between("--memory", arguments.memory, 8 * kMiB, 1ULL << 44));
   COVE_TRY(options.limits.cpu_millis, cpu_millis(arguments.cpus));
-  if (arguments.pids < 2 || arguments.pids > 1'000'000) return fail(Errc::invalid, "--pids: must be between 2 and 1000000");
+  if (arguments.pids < 2 || arguments.pids > 1'000'000)
+    return fail(Errc::invalid, "--pids: must be between 2 and 1000000");
   options.limits.pids = arguments.pids;
   if (arguments.disk.empty()) {
     options.limits.disk_bytes = std::min<std::uint64_t>(256 * kMiB, options.limits.memory_bytes / 2);
   } else {
     COVE_TRY(options.limits.disk_bytes, size_between("--disk", arguments.disk, kMiB / 4, 1ULL << 44));
     if (options.limits.disk_bytes >= options.limits.memory_bytes) {
-      return fail(Errc::invalid, fmt::format("--disk: {} must be below --memory ({}), because a sandbox's files live in its memory; raise --memory",
-                                             format_size(options.limits.disk_bytes), format_size(options.limits.memory_bytes)));
+      return fail(
+          Errc::invalid,
+          fmt::format(
+              "--disk: {} must be below --memory ({}), because a sandbox's files live in its memory; raise --memory",
+              format_size(options.limits.disk_bytes), format_size(options.limits.memory_bytes)));
     }
   }
   // Enough for source trees; each inode also costs memory.
@@ -154,8 +202,11 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
     COVE_TRY(auto file, file_out(options.workdir, text));
     options.outs.push_back(std::move(file));
   }
-  if (arguments.network != "none") return fail(Errc::unsupported, fmt::format("--net: '{}' is not available; only none is", arguments.network));
-  if (arguments.template_name != "host") return fail(Errc::not_found, fmt::format("--template: there is no template '{}'; there is host", arguments.template_name));
+  if (arguments.network != "none")
+    return fail(Errc::unsupported, fmt::format("--net: '{}' is not available; only none is", arguments.network));
+  if (arguments.template_name != "host")
+    return fail(Errc::not_found,
+                fmt::format("--template: there is no template '{}'; there is host", arguments.template_name));
   options.standard_input = arguments.standard_input.empty() ? "inherit" : arguments.standard_input;
   options.state_dir = arguments.state_dir.empty() ? keeper::default_state_dir() : arguments.state_dir;
   options.json = arguments.json;

@@ -18,7 +18,9 @@ namespace json = boost::json;
 constexpr std::uint64_t kDiskFullBytes = 4096;
 
 sandbox::Evidence evidence_of(const RunReport& report) {
-  sandbox::Evidence evidence{.stopped_by_us = report.stopped_by_us, .oom_kills = report.counted.oom_kills, .pids_refused = report.counted.pids_refused};
+  sandbox::Evidence evidence{.stopped_by_us = report.stopped_by_us,
+                             .oom_kills = report.counted.oom_kills,
+                             .pids_refused = report.counted.pids_refused};
   if (const auto& exited = report.end.exited) {
     evidence.exit_seen = true;
     evidence.exit_code = exited->exit_code;
@@ -68,9 +70,12 @@ json::value cpus_of(const RunOptions& options) {
 
 json::object limits_of(const RunOptions& options) {
   return {
-      {"timeout_ms", options.timeout.count()},          {"memory_bytes", options.limits.memory_bytes},
-      {"cpus", cpus_of(options)},     {"pids", options.limits.pids},
-      {"disk_bytes", options.limits.disk_bytes},        {"inodes", options.limits.inodes},
+      {"timeout_ms", options.timeout.count()},
+      {"memory_bytes", options.limits.memory_bytes},
+      {"cpus", cpus_of(options)},
+      {"pids", options.limits.pids},
+      {"disk_bytes", options.limits.disk_bytes},
+      {"inodes", options.limits.inodes},
       {"output_bytes", options.output_limit},
   };
 }
@@ -78,15 +83,22 @@ json::object limits_of(const RunOptions& options) {
 // One clear line, for the limits that ended the run or spoiled its result.
 std::string line_for(sandbox::Reason reason, const RunReport& report, const RunOptions& options) {
   switch (reason) {
-    case sandbox::Reason::timeout: return fmt::format("killed: time limit {} reached", format_duration(options.timeout));
+    case sandbox::Reason::timeout:
+      return fmt::format("killed: time limit {} reached", format_duration(options.timeout));
     case sandbox::Reason::oom:
-      return fmt::format("killed: memory limit {} reached (peak {})", format_size(options.limits.memory_bytes), format_size(report.counted.memory_peak_bytes));
+      return fmt::format("killed: memory limit {} reached (peak {})", format_size(options.limits.memory_bytes),
+                         format_size(report.counted.memory_peak_bytes));
     case sandbox::Reason::pids:
-      return fmt::format("failed: process limit {} reached ({} more refused)", options.limits.pids, report.counted.pids_refused);
-    case sandbox::Reason::disk: return fmt::format("failed: disk limit {} reached", format_size(options.limits.disk_bytes));
-    case sandbox::Reason::output_limit: return fmt::format("killed: output went on far past its limit {}", format_size(options.output_limit));
-    case sandbox::Reason::sandbox_gone: return "the sandbox ended before the program did";
-    default: return "";
+      return fmt::format("failed: process limit {} reached ({} more refused)", options.limits.pids,
+                         report.counted.pids_refused);
+    case sandbox::Reason::disk:
+      return fmt::format("failed: disk limit {} reached", format_size(options.limits.disk_bytes));
+    case sandbox::Reason::output_limit:
+      return fmt::format("killed: output went on far past its limit {}", format_size(options.output_limit));
+    case sandbox::Reason::sandbox_gone:
+      return "the sandbox ended before the program did";
+    default:
+      return "";
   }
 }
 
@@ -99,7 +111,9 @@ void print_lines(sandbox::Reason reason, const RunReport& report, const RunOptio
   if (!report.end.exited) return;
   const auto out = lost(report.end.exited->out_bytes, options.output_limit);
   const auto err = lost(report.end.exited->err_bytes, options.output_limit);
-  if (out + err > 0) tell("output truncated: {} bytes of stdout and {} of stderr past --output-limit {} were dropped", out, err, format_size(options.output_limit));
+  if (out + err > 0)
+    tell("output truncated: {} bytes of stdout and {} of stderr past --output-limit {} were dropped", out, err,
+         format_size(options.output_limit));
   for (const auto& item : report.degraded) tell("not enforced: {}", item);
 }
 
@@ -126,8 +140,10 @@ int publish(const RunReport& report, const RunOptions& options) {
   object["reason"] = sandbox::name_of(reason);
   put_stream(object, "stdout", report.out);
   put_stream(object, "stderr", report.err);
-  const auto exited = report.end.exited.value_or(wire::Exited{.out_bytes = report.out.size(), .err_bytes = report.err.size()});
-  object["truncated"] = {{"stdout", lost(exited.out_bytes, options.output_limit)}, {"stderr", lost(exited.err_bytes, options.output_limit)}};
+  const auto exited =
+      report.end.exited.value_or(wire::Exited{.out_bytes = report.out.size(), .err_bytes = report.err.size()});
+  object["truncated"] = {{"stdout", lost(exited.out_bytes, options.output_limit)},
+                         {"stderr", lost(exited.err_bytes, options.output_limit)}};
   object["duration_ms"] = std::chrono::round<std::chrono::milliseconds>(report.end.wall).count();
   // The group counts every process; without one, what init was told of those that were waited for.
   const auto cpu_usec = report.counted.cpu_usec != 0 ? report.counted.cpu_usec : exited.cpu_usec;
@@ -138,9 +154,12 @@ int publish(const RunReport& report, const RunOptions& options) {
   if (!report.outs.empty()) {
     json::array outs;
     for (const auto& out : report.outs) {
-      json::object entry{{"path", replace_invalid_utf8(out.file.sandbox_path)}, {"host", replace_invalid_utf8(out.file.host_path)}};
-      if (out.error.empty()) entry["bytes"] = out.bytes;
-      else entry["error"] = replace_invalid_utf8(out.error);
+      json::object entry{{"path", replace_invalid_utf8(out.file.sandbox_path)},
+                         {"host", replace_invalid_utf8(out.file.host_path)}};
+      if (out.error.empty())
+        entry["bytes"] = out.bytes;
+      else
+        entry["error"] = replace_invalid_utf8(out.error);
       outs.push_back(std::move(entry));
     }
     object["out"] = std::move(outs);

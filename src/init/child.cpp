@@ -67,7 +67,8 @@ void execute(const wire::Spawn& spawn) {
 
 [[noreturn]] void become(const wire::Spawn& spawn, int in, int out, int err, int report) {
   ::setsid();
-  if (spawn.terminal == wire::Terminal::yes && ::ioctl(in, TIOCSCTTY, 0) != 0) give_up(report, wire::SpawnStage::terminal, errno);
+  if (spawn.terminal == wire::Terminal::yes && ::ioctl(in, TIOCSCTTY, 0) != 0)
+    give_up(report, wire::SpawnStage::terminal, errno);
   if (::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(err, 2) < 0) give_up(report, wire::SpawnStage::fork, errno);
   if (::dup3(report, 3, O_CLOEXEC) < 0) give_up(report, wire::SpawnStage::fork, errno);
   // Init's own descriptors (the control socket, other processes' pipes) close with the exec; the file helper has none.
@@ -78,7 +79,8 @@ void execute(const wire::Spawn& spawn) {
   ::signal(SIGPIPE, SIG_DFL);
 
   for (const auto& file : spawn.files) {
-    if (const int failed = write_file(file.path, file.mode, file.content); failed != 0) give_up(3, wire::SpawnStage::files, failed);
+    if (const int failed = write_file(file.path, file.mode, file.content); failed != 0)
+      give_up(3, wire::SpawnStage::files, failed);
   }
   if (!spawn.directory.empty() && ::chdir(spawn.directory.c_str()) != 0) give_up(3, wire::SpawnStage::directory, errno);
   switch (spawn.kind) {
@@ -144,7 +146,8 @@ Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {
     in = {slave, master};
     out = {::fcntl(master, F_DUPFD_CLOEXEC, 3), -1};
     if (out[0] < 0) return failed(wire::SpawnStage::terminal);
-  } else if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(err.data(), O_CLOEXEC) != 0) {
+  } else if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0 ||
+             ::pipe2(err.data(), O_CLOEXEC) != 0) {
     return failed(wire::SpawnStage::fork);
   }
   const pid_t pid = ::fork();

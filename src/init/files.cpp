@@ -33,14 +33,17 @@ void make_directories(const std::string& path) {
   }
 }
 
-// A new file, or an old one emptied. O_NOFOLLOW: a link planted in its place is refused. O_NONBLOCK: so is a waiting FIFO.
+// A new file, or an old one emptied. O_NOFOLLOW: a link planted in its place is refused. O_NONBLOCK: so is a waiting
+// FIFO.
 int open_for_writing(const std::string& path, std::uint32_t mode) {
   make_directories(path);
   const int fd = open_inside(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode & 0777);
   if (fd < 0) return -1;
-  struct stat st {};
-  if (::fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) errno = EINVAL;
-  else if (::ftruncate(fd, 0) == 0 && ::fchmod(fd, mode & 0777) == 0) return fd;
+  struct stat st{};
+  if (::fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+    errno = EINVAL;
+  else if (::ftruncate(fd, 0) == 0 && ::fchmod(fd, mode & 0777) == 0)
+    return fd;
   const int saved = errno;
   ::close(fd);
   errno = saved;
@@ -95,10 +98,11 @@ int put_file(const std::string& path, std::uint32_t mode) {
 int get_file(const std::string& path) {
   const int fd = open_inside(path, O_RDONLY | O_NONBLOCK, 0);
   if (fd < 0) return complain(path);
-  struct stat st {};
-  struct statfs fs {};
+  struct stat st{};
+  struct statfs fs{};
   // What /proc calls a regular file may have no end.
-  const bool plain = ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ::fstatfs(fd, &fs) == 0 && fs.f_type != PROC_SUPER_MAGIC;
+  const bool plain =
+      ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ::fstatfs(fd, &fs) == 0 && fs.f_type != PROC_SUPER_MAGIC;
   if (!plain) {
     errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
     return complain(path);
@@ -108,7 +112,7 @@ int get_file(const std::string& path) {
 
 int make_directory(const std::string& path) {
   make_directories(path + "/");
-  struct stat st {};
+  struct stat st{};
   if (::stat(path.c_str(), &st) != 0) return complain(path);
   if (S_ISDIR(st.st_mode)) return 0;
   errno = ENOTDIR;

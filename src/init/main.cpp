@@ -37,7 +37,12 @@ std::int64_t now_millis() {
 
 struct Process {
   Process(std::uint32_t process_id, const wire::Spawn& spawn)
-      : id(process_id), terminal(spawn.terminal), after_exit(spawn.after_exit), flood_limit(spawn.flood_limit), out(spawn.output_limit), err(spawn.output_limit) {}
+      : id(process_id),
+        terminal(spawn.terminal),
+        after_exit(spawn.after_exit),
+        flood_limit(spawn.flood_limit),
+        out(spawn.output_limit),
+        err(spawn.output_limit) {}
 
   std::uint32_t id;
   wire::Terminal terminal;
@@ -88,7 +93,8 @@ class Init {
 };
 
 Process* Init::find(std::uint32_t id) {
-  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.id == id && !p.told; });
+  const auto found =
+      std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.id == id && !p.told; });
   return found == processes_.end() ? nullptr : &*found;
 }
 
@@ -102,7 +108,8 @@ void Init::spawn(std::uint32_t id, const wire::Spawn& request) {
   ChildReport failure;
   const auto spawned = start_child(request, failure);
   if (spawned.pid < 0) {
-    wire::append_frame(outbox_, wire::FrameType::spawn_failed, id, wire::encode(wire::SpawnFailed{.stage = failure.stage, .sys_errno = failure.sys_errno}));
+    wire::append_frame(outbox_, wire::FrameType::spawn_failed, id,
+                       wire::encode(wire::SpawnFailed{.stage = failure.stage, .sys_errno = failure.sys_errno}));
     return;
   }
   auto& process = processes_.emplace_back(id, request);
@@ -121,7 +128,8 @@ void Init::handle(const wire::Frame& frame) {
   if (frame.type == wire::FrameType::spawn) {
     const auto request = wire::decode_spawn(frame.payload);
     if (!request || frame.process == 0 || find(frame.process) != nullptr) {
-      wire::append_frame(outbox_, wire::FrameType::spawn_failed, frame.process, wire::encode(wire::SpawnFailed{.stage = wire::SpawnStage::fork, .sys_errno = EINVAL}));
+      wire::append_frame(outbox_, wire::FrameType::spawn_failed, frame.process,
+                         wire::encode(wire::SpawnFailed{.stage = wire::SpawnStage::fork, .sys_errno = EINVAL}));
       return;
     }
     spawn(frame.process, *request);
@@ -150,8 +158,12 @@ void Init::handle(const wire::Frame& frame) {
       }
       break;
     case wire::FrameType::resize:
-      if (const auto size = wire::decode_number(frame.payload); size && process->terminal == wire::Terminal::yes && process->input >= 0) {
-        const winsize window{.ws_row = static_cast<unsigned short>(*size >> 16), .ws_col = static_cast<unsigned short>(*size & 0xffff), .ws_xpixel = 0, .ws_ypixel = 0};
+      if (const auto size = wire::decode_number(frame.payload);
+          size && process->terminal == wire::Terminal::yes && process->input >= 0) {
+        const winsize window{.ws_row = static_cast<unsigned short>(*size >> 16),
+                             .ws_col = static_cast<unsigned short>(*size & 0xffff),
+                             .ws_xpixel = 0,
+                             .ws_ypixel = 0};
         ::ioctl(process->input, TIOCSWINSZ, &window);
       }
       break;
@@ -182,14 +194,16 @@ void Init::read_report(Process& process) {
   ::close(process.report);
   process.report = -1;
   if (n == static_cast<ssize_t>(sizeof failure)) {
-    wire::append_frame(outbox_, wire::FrameType::spawn_failed, process.id, wire::encode(wire::SpawnFailed{.stage = failure.stage, .sys_errno = failure.sys_errno}));
+    wire::append_frame(outbox_, wire::FrameType::spawn_failed, process.id,
+                       wire::encode(wire::SpawnFailed{.stage = failure.stage, .sys_errno = failure.sys_errno}));
     process.told = true;
     process.out.close();
     process.err.close();
     close_input(process);
     return;
   }
-  wire::append_frame(outbox_, wire::FrameType::started, process.id, wire::encode_number(static_cast<std::uint64_t>(process.pid)));
+  wire::append_frame(outbox_, wire::FrameType::started, process.id,
+                     wire::encode_number(static_cast<std::uint64_t>(process.pid)));
 }
 
 void Init::feed_input(Process& process) {
@@ -218,7 +232,8 @@ void Init::feed_input(Process& process) {
 void Init::frame_output(Process& process, Stream& stream, wire::Stream which) {
   while (outbox_.size() - outbox_sent_ < kOutboxRoom && !stream.all_sent()) {
     const auto bytes = stream.unsent(kReadChunk);
-    wire::append_frame(outbox_, wire::FrameType::output, process.id, wire::encode(wire::Output{.stream = which, .offset = stream.sent_offset(), .bytes = bytes}));
+    wire::append_frame(outbox_, wire::FrameType::output, process.id,
+                       wire::encode(wire::Output{.stream = which, .offset = stream.sent_offset(), .bytes = bytes}));
     stream.mark_sent(bytes.size());
   }
 }
@@ -243,16 +258,18 @@ void Init::reap() {
     rusage usage{};
     const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
     if (pid <= 0) return;
-    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.pid == pid && !p.reaped; });
-    if (found == processes_.end()) continue;                    // an orphan we inherited
+    const auto found =
+        std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.pid == pid && !p.reaped; });
+    if (found == processes_.end()) continue;                   // an orphan we inherited
     if (!WIFEXITED(status) && !WIFSIGNALED(status)) continue;  // stopped, not ended
     auto& process = *found;
     process.reaped = true;
     process.drain_until = now_millis() + kDrainMillis;
     process.exit.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     process.exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    process.exit.cpu_usec = static_cast<std::uint64_t>((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-    struct statfs fs {};
+    process.exit.cpu_usec = static_cast<std::uint64_t>((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 +
+                                                       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    struct statfs fs{};
     if (::statfs("/workspace", &fs) == 0) {
       process.exit.disk_free_bytes = static_cast<std::uint64_t>(fs.f_bavail) * static_cast<std::uint64_t>(fs.f_bsize);
       process.exit.disk_free_inodes = static_cast<std::uint64_t>(fs.f_ffree);
@@ -261,11 +278,14 @@ void Init::reap() {
   }
 }
 
-// The end of a process is its exit, not the end of its pipes, which children it left behind may hold open for ever. What was in the
-// pipes at its exit is delivered, and what follows within a moment; then the exit is told and the rest is read into nothing.
+// The end of a process is its exit, not the end of its pipes, which children it left behind may hold open for ever.
+// What was in the pipes at its exit is delivered, and what follows within a moment; then the exit is told and the rest
+// is read into nothing.
 void Init::settle(Process& process) {
   if (process.told || !process.reaped || process.report >= 0) return;
-  const auto drained = [&](const Stream& stream) { return !stream.is_open() || (stream.wants_input() && now_millis() >= process.drain_until); };
+  const auto drained = [&](const Stream& stream) {
+    return !stream.is_open() || (stream.wants_input() && now_millis() >= process.drain_until);
+  };
   if (!drained(process.out) || !drained(process.err) || !process.out.all_sent() || !process.err.all_sent()) return;
   process.exit.out_bytes = process.out.total();
   process.exit.err_bytes = process.err.total();
@@ -278,7 +298,8 @@ void Init::settle(Process& process) {
 
 void Init::flush() {
   while (outbox_sent_ < outbox_.size()) {
-    const auto n = ::send(kControl, outbox_.data() + outbox_sent_, outbox_.size() - outbox_sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto n =
+        ::send(kControl, outbox_.data() + outbox_sent_, outbox_.size() - outbox_sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       if (errno != EAGAIN) connected_ = false;
@@ -322,13 +343,18 @@ int Init::run() {
     if (ending_ && outbox_.empty()) return 0;
     polls.clear();
     const bool crowded = outbox_.size() - outbox_sent_ >= kOutboxRoom;
-    polls.push_back({.fd = kControl, .events = static_cast<short>(POLLIN | (outbox_sent_ < outbox_.size() ? POLLOUT : 0)), .revents = 0});
+    polls.push_back({.fd = kControl,
+                     .events = static_cast<short>(POLLIN | (outbox_sent_ < outbox_.size() ? POLLOUT : 0)),
+                     .revents = 0});
     polls.push_back({.fd = signals, .events = POLLIN, .revents = 0});
     for (const auto& process : processes_) {
       if (process.report >= 0) polls.push_back({.fd = process.report, .events = POLLIN, .revents = 0});
-      if (process.input >= 0 && !process.pending_input.empty()) polls.push_back({.fd = process.input, .events = POLLOUT, .revents = 0});
-      if (!crowded && process.out.wants_input()) polls.push_back({.fd = process.out.fd(), .events = POLLIN, .revents = 0});
-      if (!crowded && process.err.wants_input()) polls.push_back({.fd = process.err.fd(), .events = POLLIN, .revents = 0});
+      if (process.input >= 0 && !process.pending_input.empty())
+        polls.push_back({.fd = process.input, .events = POLLOUT, .revents = 0});
+      if (!crowded && process.out.wants_input())
+        polls.push_back({.fd = process.out.fd(), .events = POLLIN, .revents = 0});
+      if (!crowded && process.err.wants_input())
+        polls.push_back({.fd = process.err.fd(), .events = POLLIN, .revents = 0});
     }
     if (::poll(polls.data(), polls.size(), poll_timeout()) < 0 && errno != EINTR) return 1;
     if (polls[1].revents != 0) {
@@ -345,7 +371,8 @@ int Init::run() {
       pump(process, process.err, wire::Stream::err);
       settle(process);
     }
-    std::erase_if(processes_, [](const Process& p) { return p.told && p.reaped && !p.out.is_open() && !p.err.is_open(); });
+    std::erase_if(processes_,
+                  [](const Process& p) { return p.told && p.reaped && !p.out.is_open() && !p.err.is_open(); });
   }
   return 0;
 }

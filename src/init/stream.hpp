@@ -7,8 +7,8 @@
 
 namespace cove::init {
 
-// One output stream of a process. Keeps at most kWindow bytes that the front has not acknowledged; while it is full nothing
-// is read, so the pipe fills and the producer waits. Past the limit bytes are counted and thrown away.
+// One output stream of a process. Keeps at most kWindow bytes that the front has not acknowledged; while it is full
+// nothing is read, so the pipe fills and the producer waits. Past the limit bytes are counted and thrown away.
 class Stream {
  public:
   static constexpr std::size_t kWindow = 256U << 10;

@@ -12,7 +12,9 @@ namespace {
 struct Pipe {
   Pipe() { EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0); }
   ~Pipe() { ::close(ends[1]); }
-  void write(const std::string& text) { EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+  void write(const std::string& text) {
+    EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
   std::array<int, 2> ends{};
 };
 

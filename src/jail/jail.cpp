@@ -21,13 +21,16 @@
 #include "sys/process.hpp"
 #include "sys/seccomp.hpp"
 
-// From `become_init` on this is the far side of fork: no allocation, no locks, no logging. Every step is true or leaves errno.
+// From `become_init` on this is the far side of fork: no allocation, no locks, no logging. Every step is true or leaves
+// errno.
 
 namespace cove::jail {
 namespace {
 
-constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
-constexpr std::uint64_t kNamespacesWithoutNaming = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID;  // proc needs the pid namespace
+constexpr std::uint64_t kNamespaces =
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+constexpr std::uint64_t kNamespacesWithoutNaming =
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID;  // proc needs the pid namespace
 
 bool write_text(const char* path, const char* text) noexcept {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
@@ -63,17 +66,21 @@ bool map_ids(const Plan& plan) noexcept {
          write_text("/proc/self/gid_map", plan.gid_map) && write_text("/proc/self/uid_map", plan.uid_map);
 }
 
-// Counters of this user namespace. Nobody inside can raise them again once the capabilities are gone (SECURITY.md E-19): a
-// second wall behind seccomp. Without a new user namespace there is no capability, and without one no other namespace either.
+// Counters of this user namespace. Nobody inside can raise them again once the capabilities are gone (SECURITY.md
+// E-19): a second wall behind seccomp. Without a new user namespace there is no capability, and without one no other
+// namespace either.
 bool seal_counters() noexcept {
-  return write_text("/proc/sys/user/max_user_namespaces", "0") && write_text("/proc/sys/user/max_inotify_instances", "32") &&
+  return write_text("/proc/sys/user/max_user_namespaces", "0") &&
+         write_text("/proc/sys/user/max_inotify_instances", "32") &&
          write_text("/proc/sys/user/max_inotify_watches", "8192") && write_text("/proc/self/oom_score_adj", "500");
 }
 
 // One tmpfs holds everything the sandbox writes: one size, one inode count, gone with the last mount.
 bool make_storage(const Plan& plan) noexcept {
   const sys::MountOption options[] = {{"size", plan.disk_size}, {"nr_inodes", plan.disk_inodes}, {"mode", "0755"}};
-  if (!place(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), kStage) || ::chdir(kStage) != 0) return false;
+  if (!place(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), kStage) ||
+      ::chdir(kStage) != 0)
+    return false;
   for (const char* directory : {"upper", "work", "root", "shm", "upper/workspace", "upper/home", "upper/home/cove"}) {
     if (::mkdir(directory, 0755) != 0) return false;
   }
@@ -81,14 +88,18 @@ bool make_storage(const Plan& plan) noexcept {
 }
 
 bool make_root(const Plan& plan) noexcept {
-  const sys::MountOption options[] = {
-      {"userxattr", nullptr}, {"lowerdir", plan.root.lower}, {"upperdir", "upper"}, {"workdir", "work"}, {"xino", "off"}};
-  return place(sys::make_filesystem("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), "root") && ::chdir("root") == 0;
+  const sys::MountOption options[] = {{"userxattr", nullptr},
+                                      {"lowerdir", plan.root.lower},
+                                      {"upperdir", "upper"},
+                                      {"workdir", "work"},
+                                      {"xino", "off"}};
+  return place(sys::make_filesystem("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), "root") &&
+         ::chdir("root") == 0;
 }
 
-// An overlay even where nothing is written: two sandboxes never share an inode, so neither locks nor inotify pass between
-// them (SECURITY.md E-6). Without an upper layer it wants two lower ones; the first
-// is what statfs(2) tells of, so it is not the host's disk.
+// An overlay even where nothing is written: two sandboxes never share an inode, so neither locks nor inotify pass
+// between them (SECURITY.md E-6). Without an upper layer it wants two lower ones; the first is what statfs(2) tells of,
+// so it is not the host's disk.
 bool make_trees(const Plan& plan) noexcept {
   for (std::size_t i = 0; i < plan.root.tree_count; ++i) {
     const auto& tree = plan.root.trees[i];
@@ -112,7 +123,8 @@ bool make_proc() noexcept {
 bool make_devices(const Plan& plan) noexcept {
   if (!place(sys::copy_tree(plan.devices), "dev")) return false;
   const int shm = ::open_tree(AT_FDCWD, "../shm", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  return shm >= 0 && sys::restrict_tree(shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC) && place(shm, "dev/shm");
+  return shm >= 0 && sys::restrict_tree(shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC) &&
+         place(shm, "dev/shm");
 }
 
 bool make_terminals() noexcept {
@@ -152,20 +164,17 @@ bool reset_process() noexcept {
 
 bool set_rlimits(const Plan& plan) noexcept {
   for (std::size_t i = 0; i < plan.rlimit_count; ++i) {
-    if (::setrlimit(static_cast<__rlimit_resource>(plan.rlimits[i].resource), &plan.rlimits[i].value) != 0) return false;
+    if (::setrlimit(static_cast<__rlimit_resource>(plan.rlimits[i].resource), &plan.rlimits[i].value) != 0)
+      return false;
   }
   return true;
 }
 
-// Rules hold for an inode and what lies below it. "/" is the sandbox's own root directory, so a file of the host, however it
-// might be reached, has no rule above it. Few, because each is a first look-up in a new filesystem.
+// Rules hold for an inode and what lies below it. "/" is the sandbox's own root directory, so a file of the host,
+// however it might be reached, has no rule above it. Few, because each is a first look-up in a new filesystem.
 constexpr sys::PathRule kPathRules[] = {
-    {"/", sys::PathUse::execute},
-    {"/workspace", sys::PathUse::write},
-    {"/tmp", sys::PathUse::write},
-    {"/home", sys::PathUse::write},
-    {"/dev", sys::PathUse::device},
-    {"/dev/shm", sys::PathUse::write},
+    {"/", sys::PathUse::execute},         {"/workspace", sys::PathUse::write}, {"/tmp", sys::PathUse::write},
+    {"/home", sys::PathUse::write},       {"/dev", sys::PathUse::device},      {"/dev/shm", sys::PathUse::write},
     {"/dev/pts", sys::PathUse::terminal},  // from here on only where there are terminals
     {"/dev/tty", sys::PathUse::terminal},
 };
@@ -199,7 +208,8 @@ bool restrict_objects(const Plan& plan) noexcept {
     if (!sys::bring_up_loopback()) die(report_fd, Stage::loopback);
     if (::sethostname("cove", 4) != 0 || ::setdomainname("", 0) != 0) die(report_fd, Stage::hostname);
   }
-  // After the mounts, each of which is made in a namespace of its own for a moment, and while the host's /proc is still here.
+  // After the mounts, each of which is made in a namespace of its own for a moment, and while the host's /proc is still
+  // here.
   if ((off & kNaming) == 0 && !seal_counters()) die(report_fd, Stage::seal_counters);
   if (!sys::change_root(".")) die(report_fd, Stage::change_root);
   if (!reset_process() || !set_descriptors(plan, report_fd)) die(report_fd, Stage::descriptors);
@@ -219,27 +229,48 @@ bool restrict_objects(const Plan& plan) noexcept {
 
 std::string_view words_for(Stage stage) {
   switch (stage) {
-    case Stage::none: return "nothing";
-    case Stage::join_cgroup: return "join the control group";
-    case Stage::cgroup_namespace: return "make a cgroup namespace";
-    case Stage::map_ids: return "map the sandbox's user";
-    case Stage::take_ids: return "become the sandbox's user";
-    case Stage::seal_counters: return "limit the namespace's counters";
-    case Stage::storage: return "make the sandbox's storage";
-    case Stage::root: return "mount the root";
-    case Stage::trees: return "mount the system directories";
-    case Stage::proc: return "mount /proc";
-    case Stage::devices: return "make the devices";
-    case Stage::terminal: return "make the terminals";
-    case Stage::loopback: return "bring up loopback";
-    case Stage::hostname: return "set the host name";
-    case Stage::change_root: return "enter the root";
-    case Stage::descriptors: return "set up descriptors";
-    case Stage::rlimits: return "set resource limits";
-    case Stage::capabilities: return "drop capabilities";
-    case Stage::landlock: return "turn on Landlock";
-    case Stage::seccomp: return "install the seccomp filter";
-    case Stage::init: return "start cove-init";
+    case Stage::none:
+      return "nothing";
+    case Stage::join_cgroup:
+      return "join the control group";
+    case Stage::cgroup_namespace:
+      return "make a cgroup namespace";
+    case Stage::map_ids:
+      return "map the sandbox's user";
+    case Stage::take_ids:
+      return "become the sandbox's user";
+    case Stage::seal_counters:
+      return "limit the namespace's counters";
+    case Stage::storage:
+      return "make the sandbox's storage";
+    case Stage::root:
+      return "mount the root";
+    case Stage::trees:
+      return "mount the system directories";
+    case Stage::proc:
+      return "mount /proc";
+    case Stage::devices:
+      return "make the devices";
+    case Stage::terminal:
+      return "make the terminals";
+    case Stage::loopback:
+      return "bring up loopback";
+    case Stage::hostname:
+      return "set the host name";
+    case Stage::change_root:
+      return "enter the root";
+    case Stage::descriptors:
+      return "set up descriptors";
+    case Stage::rlimits:
+      return "set resource limits";
+    case Stage::capabilities:
+      return "drop capabilities";
+    case Stage::landlock:
+      return "turn on Landlock";
+    case Stage::seccomp:
+      return "install the seccomp filter";
+    case Stage::init:
+      return "start cove-init";
   }
   return "an unknown step";
 }

@@ -12,7 +12,8 @@ void add_rlimit(Plan& plan, int resource, rlim_t soft, rlim_t hard) {
   rlimit now{};
   ::getrlimit(static_cast<__rlimit_resource>(resource), &now);
   hard = std::min(hard, now.rlim_max);
-  plan.rlimits[plan.rlimit_count++] = {.resource = resource, .value = {.rlim_cur = std::min(soft, hard), .rlim_max = hard}};
+  plan.rlimits[plan.rlimit_count++] = {.resource = resource,
+                                       .value = {.rlim_cur = std::min(soft, hard), .rlim_max = hard}};
 }
 
 }  // namespace
@@ -31,8 +32,10 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
   plan.gid = input.gid;
   std::snprintf(plan.uid_map, sizeof plan.uid_map, "%u %u 1\n", kInnerUid, input.uid);
   std::snprintf(plan.gid_map, sizeof plan.gid_map, "%u %u 1\n", kInnerGid, input.gid);
-  std::snprintf(plan.disk_size, sizeof plan.disk_size, "%llu", static_cast<unsigned long long>(input.limits.disk_bytes));
-  std::snprintf(plan.disk_inodes, sizeof plan.disk_inodes, "%llu", static_cast<unsigned long long>(input.limits.inodes));
+  std::snprintf(plan.disk_size, sizeof plan.disk_size, "%llu",
+                static_cast<unsigned long long>(input.limits.disk_bytes));
+  std::snprintf(plan.disk_inodes, sizeof plan.disk_inodes, "%llu",
+                static_cast<unsigned long long>(input.limits.inodes));
   plan.terminal = input.terminal;
   std::snprintf(plan.devices, sizeof plan.devices, "%s/%u", kDevices, input.device_set);
   plan.landlock_abi = input.landlock_abi;
@@ -51,12 +54,13 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
   add_rlimit(plan, RLIMIT_MSGQUEUE, 128U << 10, 128U << 10);  // one queue of the default size
   add_rlimit(plan, RLIMIT_SIGPENDING, 256, 256);
   add_rlimit(plan, RLIMIT_RTPRIO, 0, 0);
-  // Counted per user namespace since 5.14, so a true limit on this sandbox alone. Beside a control group it stands a little
-  // higher, because only the group counts what it refused.
+  // Counted per user namespace since 5.14, so a true limit on this sandbox alone. Beside a control group it stands a
+  // little higher, because only the group counts what it refused.
   const rlim_t slack = input.backstop == LimitBackstop::cgroup ? 16 : 0;
   add_rlimit(plan, RLIMIT_NPROC, input.limits.pids + slack, input.limits.pids + slack);
   // Private writable memory, not address space: what a runtime reserves and never touches costs nothing.
-  if (input.backstop == LimitBackstop::rlimit) add_rlimit(plan, RLIMIT_DATA, input.limits.memory_bytes, input.limits.memory_bytes);
+  if (input.backstop == LimitBackstop::rlimit)
+    add_rlimit(plan, RLIMIT_DATA, input.limits.memory_bytes, input.limits.memory_bytes);
   return plan;
 }
 

@@ -11,7 +11,8 @@
 
 namespace cove::jail {
 
-// The one user every sandbox has. 0 is not mapped: nothing inside can be root, and what the template holds belongs to nobody.
+// The one user every sandbox has. 0 is not mapped: nothing inside can be root, and what the template holds belongs to
+// nobody.
 inline constexpr uid_t kInnerUid = 1000;
 inline constexpr gid_t kInnerGid = 1000;
 inline constexpr int kControlFd = 3;
@@ -48,15 +49,19 @@ struct Limits {
 };
 
 enum class TerminalSupport : std::uint8_t { none, available };
-// How memory and process counts are held to their limit: by the control group, or, where there is none, as well as rlimits can.
+// How memory and process counts are held to their limit: by the control group, or, where there is none, as well as
+// rlimits can.
 enum class LimitBackstop : std::uint8_t { cgroup, rlimit };
 
-// The locks. Only a build made for the purpose can leave one off, to show what the others still stop (docs/threat-model.md).
+// The locks. Only a build made for the purpose can leave one off, to show what the others still stop
+// (docs/threat-model.md).
 enum Lock : unsigned { kNaming = 1, kSurface = 2, kObjects = 4 };
 #ifdef COVE_TEST_LOCKS
 unsigned locks_left_off() noexcept;  // from COVE_TEST_LOCKS_OFF in the keeper's environment
 #else
-constexpr unsigned locks_left_off() noexcept { return 0; }
+constexpr unsigned locks_left_off() noexcept {
+  return 0;
+}
 #endif
 
 struct Rlimit {
@@ -78,8 +83,8 @@ struct Plan {
   TerminalSupport terminal = TerminalSupport::none;
   char devices[32] = {};  // in the room
   int landlock_abi = 0;
-  int control_fd = -1;  // becomes kControlFd
-  int cgroup_fd = -1;   // v2
+  int control_fd = -1;                            // becomes kControlFd
+  int cgroup_fd = -1;                             // v2
   std::array<int, sys::kCgroupSlots> join_fds{};  // v1 `tasks`
   std::size_t join_count = 0;
 };

@@ -21,8 +21,11 @@ struct Link {
   const char* name;
   const char* target;
 };
-constexpr auto kLinks = std::to_array<Link>({
-    {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}});
+constexpr auto kLinks = std::to_array<Link>({{"fd", "/proc/self/fd"},
+                                             {"stdin", "/proc/self/fd/0"},
+                                             {"stdout", "/proc/self/fd/1"},
+                                             {"stderr", "/proc/self/fd/2"},
+                                             {"ptmx", "pts/ptmx"}});
 
 Result<> make_file(int dir, const char* name) {
   COVE_TRY(const auto file, open_at(dir, name, O_CREAT | O_EXCL | O_WRONLY, 0444));
@@ -60,7 +63,8 @@ Result<Devices> make_devices(std::uint32_t sets) {
   if (!devices.mount) return fail_errno(errno, "make a filesystem for devices");
   for (std::uint32_t set = 0; set < sets; ++set) {
     const auto name = std::to_string(set);
-    if (::mkdirat(devices.mount.get(), name.c_str(), 0755) != 0) return fail_errno(errno, "make device directory {}", name);
+    if (::mkdirat(devices.mount.get(), name.c_str(), 0755) != 0)
+      return fail_errno(errno, "make device directory {}", name);
     COVE_TRY(const auto dir, open_at(devices.mount.get(), name, O_RDONLY | O_DIRECTORY));
     COVE_CHECK(make_rest(dir.get()));
     devices.nodes_inside = ::geteuid() == 0 && make_nodes(dir.get());

@@ -7,8 +7,8 @@
 
 namespace cove::keeper {
 
-// What becomes /dev in sandboxes: a small filesystem with directories 0, 1, …, each with the five nodes, the usual links and
-// places to mount on. Detached; goes into the room.
+// What becomes /dev in sandboxes: a small filesystem with directories 0, 1, …, each with the five nodes, the usual
+// links and places to mount on. Detached; goes into the room.
 struct Devices {
   UniqueFd mount;
   std::uint32_t sets = 1;
@@ -17,8 +17,8 @@ struct Devices {
 
 inline constexpr const char* kDeviceNodes[] = {"null", "zero", "full", "random", "urandom"};
 
-// `sets` sets of nodes of their own where we may make nodes (root on the host): sandboxes then share no inode, so no lock,
-// watch or time stamp on /dev/null passes between them. Otherwise one set of empty files.
+// `sets` sets of nodes of their own where we may make nodes (root on the host): sandboxes then share no inode, so no
+// lock, watch or time stamp on /dev/null passes between them. Otherwise one set of empty files.
 Result<Devices> make_devices(std::uint32_t sets);
 
 }  // namespace cove::keeper

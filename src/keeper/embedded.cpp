@@ -24,7 +24,8 @@ std::string_view embedded_init() {
 }
 
 std::span<const EmbeddedTool> embedded_tools() {
-  static const std::array<EmbeddedTool, 1> tools{{{.name = "tsx", .content = between(cove_embedded_tsx, cove_embedded_tsx_end)}}};
+  static const std::array<EmbeddedTool, 1> tools{
+      {{.name = "tsx", .content = between(cove_embedded_tsx, cove_embedded_tsx_end)}}};
   return tools;
 }
 

@@ -54,7 +54,8 @@ struct TextFile {
   const char* path;
   const char* content;
 };
-// The rest of /etc is the same in every sandbox on every host: it links no sandbox to another and tells nothing about the machine.
+// The rest of /etc is the same in every sandbox on every host: it links no sandbox to another and tells nothing about
+// the machine.
 constexpr auto kGenerated = std::to_array<TextFile>({
     {"etc/passwd",
      "root:x:0:0:root:/root:/usr/sbin/nologin\n"
@@ -64,14 +65,16 @@ constexpr auto kGenerated = std::to_array<TextFile>({
     {"etc/hostname", "cove\n"},
     {"etc/hosts", "127.0.0.1 localhost cove\n::1 localhost cove\n"},
     {"etc/resolv.conf", ""},
-    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+    {"etc/nsswitch.conf",
+     "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
     {"etc/machine-id", "c07ec07ec07ec07ec07ec07ec07ec07e\n"},
     {"etc/timezone", "Etc/UTC\n"},
     {"etc/shells", "/bin/sh\n/bin/bash\n"},
 });
 
-constexpr auto kDirectories = std::to_array<const char*>({"cove", "cove/bin", "dev", "etc", "home", "opt", "proc", "root", "run",
-                                                          "srv", "tmp", "usr", "var", "var/cache", "var/lib", "var/log", "var/tmp", "workspace"});
+constexpr auto kDirectories =
+    std::to_array<const char*>({"cove", "cove/bin", "dev", "etc", "home", "opt", "proc", "root", "run", "srv", "tmp",
+                                "usr", "var", "var/cache", "var/lib", "var/log", "var/tmp", "workspace"});
 
 struct Link {
   const char* path;
@@ -92,7 +95,7 @@ class Fingerprint {
     for (const char c : bytes) value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   }
   void add_file(const std::string& path) {
-    struct stat st {};
+    struct stat st{};
     if (::lstat(path.c_str(), &st) != 0) return;
     add(fmt::format("{}:{}:{}:{}.{};", path, st.st_ino, st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec));
   }
@@ -108,7 +111,8 @@ std::string fingerprint() {
   print.add_file(fs::read_symlink("/proc/self/exe"));  // carries cove-init and the tools
   for (const auto* top : kTopLevel) print.add_file(std::string("/") + top);
   for (const auto& entry : kFromHostEtc) print.add_file(std::string("/etc/") + entry.path);
-  for (const char* database : {"/var/lib/dpkg/status", "/var/lib/rpm", "/lib/apk/db/installed"}) print.add_file(database);
+  for (const char* database : {"/var/lib/dpkg/status", "/var/lib/rpm", "/lib/apk/db/installed"})
+    print.add_file(database);
   return print.text();
 }
 
@@ -124,7 +128,7 @@ Result<> write_new(const fs::path& path, std::string_view content, unsigned mode
 }
 
 Result<> copy_public(const fs::path& from, const fs::path& to) {
-  struct stat st {};
+  struct stat st{};
   if (::lstat(from.c_str(), &st) != 0) return {};  // vanished, or this host never had it
   std::error_code ec;
   if (S_ISLNK(st.st_mode)) {
@@ -147,7 +151,8 @@ Result<> copy_public(const fs::path& from, const fs::path& to) {
 
 Result<> build(const fs::path& root) {
   for (const auto* directory : kDirectories) {
-    if (::mkdir((root / directory).c_str(), 0755) != 0) return fail_errno(errno, "make {}", (root / directory).string());
+    if (::mkdir((root / directory).c_str(), 0755) != 0)
+      return fail_errno(errno, "make {}", (root / directory).string());
   }
   for (const auto& file : kGenerated) COVE_CHECK(write_new(root / file.path, file.content, 0644));
   for (const auto& link : kLinks) {
@@ -156,8 +161,10 @@ Result<> build(const fs::path& root) {
   for (const auto* top : kTopLevel) {
     std::error_code ec;
     const fs::path host = fs::path("/") / top;
-    if (fs::is_symlink(host, ec)) fs::create_symlink(fs::read_symlink(host, ec), root / top, ec);
-    else if (fs::is_directory(host, ec)) fs::create_directory(root / top, ec);
+    if (fs::is_symlink(host, ec))
+      fs::create_symlink(fs::read_symlink(host, ec), root / top, ec);
+    else if (fs::is_directory(host, ec))
+      fs::create_directory(root / top, ec);
   }
   for (const auto& entry : kFromHostEtc) {
     const auto to = root / "etc" / entry.path;
@@ -201,21 +208,24 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
   const fs::path roots = fs::path(state_dir) / "roots";
   const fs::path ready = roots / ("host-" + fingerprint());
   COVE_CHECK(make_directories(roots));
-  struct stat st {};
+  struct stat st{};
   if (::stat(roots.c_str(), &st) != 0) return fail_errno(errno, "stat {}", roots.string());
   if (st.st_uid != ::geteuid() || (st.st_mode & 0022) != 0) {
-    return fail(Errc::denied, fmt::format("{} belongs to or can be written by someone else; give another --state-dir", roots.string()));
+    return fail(Errc::denied, fmt::format("{} belongs to or can be written by someone else; give another --state-dir",
+                                          roots.string()));
   }
   if (::access(ready.c_str(), X_OK) != 0) {
     // Built aside and moved into place whole: a second starter sees it ready or not at all.
     const fs::path aside = roots / (".building-" + std::string(SandboxId::random().view()));
     COVE_CHECK(make_directories(aside));
     auto built = build(aside);
-    if (built && ::rename(aside.c_str(), ready.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY) built = fail_errno(errno, "move {} into place", ready.string());
+    if (built && ::rename(aside.c_str(), ready.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
+      built = fail_errno(errno, "move {} into place", ready.string());
     std::error_code ec;
     fs::remove_all(aside, ec);
     sweep_old_roots(roots, ready);
-    if (!built) return fail(built.error().code, fmt::format("build the host root in {}: {}", state_dir, built.error().message));
+    if (!built)
+      return fail(built.error().code, fmt::format("build the host root in {}: {}", state_dir, built.error().message));
   }
   RootSource root;
   root.lower_path = ready;
@@ -225,7 +235,8 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
   for (const auto* top : kTopLevel) {
     std::error_code ec;
     const fs::path host = fs::path("/") / top;
-    if (!fs::is_symlink(host, ec) && fs::is_directory(host, ec)) root.trees.push_back({.host_path = host, .target = top});
+    if (!fs::is_symlink(host, ec) && fs::is_directory(host, ec))
+      root.trees.push_back({.host_path = host, .target = top});
   }
   return root;
 }

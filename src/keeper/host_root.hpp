@@ -7,8 +7,9 @@
 
 namespace cove::keeper {
 
-// The `host` root: the host's own /usr, read-only, below a small directory with a generated /etc. It is kept in the state
-// directory under a name made from what it was built from, so it is built once and again when the host has changed.
+// The `host` root: the host's own /usr, read-only, below a small directory with a generated /etc. It is kept in the
+// state directory under a name made from what it was built from, so it is built once and again when the host has
+// changed.
 Result<RootSource> prepare_host_root(const std::string& state_dir);
 
 // Where state lives unless told otherwise: /var/lib/cove for root, else $XDG_STATE_HOME/cove or ~/.local/state/cove.

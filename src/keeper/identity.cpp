@@ -23,7 +23,8 @@ constexpr uid_t kFirstRange = 0x70000000;
 constexpr std::uint32_t kRangeSize = 65536;
 constexpr std::uint32_t kRanges = 4080;
 
-// One keeper, one range. The name of an abstract socket is free again the moment its holder dies, and leaves no file behind.
+// One keeper, one range. The name of an abstract socket is free again the moment its holder dies, and leaves no file
+// behind.
 Result<UniqueFd> hold_range(std::uint32_t range) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return fail_errno(errno, "socket");
@@ -32,7 +33,8 @@ Result<UniqueFd> hold_range(std::uint32_t range) {
   const auto name = fmt::format("cove/uid-range/{}", range);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return fail_errno(errno, "hold uid range {}", range);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+    return fail_errno(errno, "hold uid range {}", range);
   return fd;
 }
 
@@ -43,7 +45,11 @@ Result<Identity> identity_for_root() {
     auto lock = hold_range(range);
     if (!lock) continue;
     const uid_t first = kFirstRange + range * kRangeSize;
-    return Identity{.mode = IdentityMode::root, .first = first, .first_group = first, .count = kRangeSize, .lock = std::move(*lock)};
+    return Identity{.mode = IdentityMode::root,
+                    .first = first,
+                    .first_group = first,
+                    .count = kRangeSize,
+                    .lock = std::move(*lock)};
   }
   return fail(Errc::over_limit, "every range of user ids is held by another cove on this host");
 }
@@ -78,7 +84,8 @@ Result<> run_helper(const char* program, const std::vector<std::string>& argumen
   argv.push_back(nullptr);
   pid_t pid = 0;
   char* const environment[] = {nullptr};
-  if (const int failed = ::posix_spawn(&pid, program, nullptr, nullptr, argv.data(), environment); failed != 0) return fail_errno(failed, "start {}", program);
+  if (const int failed = ::posix_spawn(&pid, program, nullptr, nullptr, argv.data(), environment); failed != 0)
+    return fail_errno(failed, "start {}", program);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -90,9 +97,12 @@ Result<> run_helper(const char* program, const std::vector<std::string>& argumen
 
 std::string_view name_of(IdentityMode mode) {
   switch (mode) {
-    case IdentityMode::root: return "root";
-    case IdentityMode::subuid: return "rootless-subuid";
-    case IdentityMode::one_user: return "rootless";
+    case IdentityMode::root:
+      return "root";
+    case IdentityMode::subuid:
+      return "rootless-subuid";
+    case IdentityMode::one_user:
+      return "rootless";
   }
   return "rootless";
 }
@@ -102,7 +112,10 @@ Result<Identity> choose_identity() {
   const auto uids = subordinate_range("/etc/subuid");
   const auto gids = subordinate_range("/etc/subgid");
   if (uids && gids && ::access("/usr/bin/newuidmap", X_OK) == 0 && ::access("/usr/bin/newgidmap", X_OK) == 0) {
-    return Identity{.mode = IdentityMode::subuid, .first = uids->first, .first_group = gids->first, .count = std::min(uids->second, gids->second)};
+    return Identity{.mode = IdentityMode::subuid,
+                    .first = uids->first,
+                    .first_group = gids->first,
+                    .count = std::min(uids->second, gids->second)};
   }
   return Identity{.mode = IdentityMode::one_user, .first = ::getuid(), .first_group = ::getgid(), .count = 1};
 }
@@ -111,7 +124,9 @@ Result<> write_maps(const Identity& identity, pid_t pid) {
   const auto base = fmt::format("/proc/{}/", pid);
   if (identity.mode == IdentityMode::subuid) {
     const auto arguments = [&](uid_t self, uid_t first) {
-      return std::vector<std::string>{std::to_string(pid), "0", std::to_string(self), "1", "1", std::to_string(first), std::to_string(identity.count)};
+      return std::vector<std::string>{
+          std::to_string(pid),           "0", std::to_string(self), "1", "1", std::to_string(first),
+          std::to_string(identity.count)};
     };
     COVE_CHECK(run_helper("/usr/bin/newuidmap", arguments(::getuid(), identity.first)));
     return run_helper("/usr/bin/newgidmap", arguments(::getgid(), identity.first_group));

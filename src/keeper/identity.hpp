@@ -10,8 +10,8 @@
 
 namespace cove::keeper {
 
-// The ids of the keeper's user namespace: 0 is `first` on the host, and so on for `count` ids. With `subuid` 0 is the calling user and
-// the range follows from 1.
+// The ids of the keeper's user namespace: 0 is `first` on the host, and so on for `count` ids. With `subuid` 0 is the
+// calling user and the range follows from 1.
 struct Identity {
   IdentityMode mode = IdentityMode::one_user;
   uid_t first = 0;

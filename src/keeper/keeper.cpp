@@ -51,7 +51,8 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   char byte = 0;
   if (::read(birth.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
   birth.gate.reset();
-  if (birth.identity != IdentityMode::one_user && ::setgroups(0, nullptr) != 0) return fail_errno(errno, "drop supplementary groups");
+  if (birth.identity != IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
+    return fail_errno(errno, "drop supplementary groups");
   if (!sys::set_ids(0, 0)) return fail_errno(errno, "take the keeper's id");
   if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
   COVE_CHECK(forget_front_descriptors());
@@ -87,7 +88,8 @@ Result<ServiceOptions> settle_in(Birth& birth) {
 }  // namespace
 
 Result<Keeper> Keeper::start(const KeeperOptions& options) {
-  // What is made here is for every sandbox to read, and the keeper keeps this umask; the caller's is the caller's affair.
+  // What is made here is for every sandbox to read, and the keeper keeps this umask; the caller's is the caller's
+  // affair.
   const UmaskScope umask(022);
   Keeper keeper;
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
@@ -124,12 +126,19 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   UniqueFd gate(ends[1]);
 
   auto clone = sys::clone_process({.namespaces = CLONE_NEWUSER | CLONE_NEWNS, .cgroup_fd = keeper.tree_.keeper_fd()});
-  if (clone.pid < 0) return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
+  if (clone.pid < 0)
+    return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
   if (clone.pid == 0) {
     gate.reset();
     keeper.socket_.reset();
     identity.lock.reset();
-    become_keeper({.front = std::move(keeper_end), .gate = std::move(gate_end), .identity = identity.mode, .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count, .root = std::move(root), .devices = std::move(devices), .tree = keeper.tree_});
+    become_keeper({.front = std::move(keeper_end),
+                   .gate = std::move(gate_end),
+                   .identity = identity.mode,
+                   .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count,
+                   .root = std::move(root),
+                   .devices = std::move(devices),
+                   .tree = keeper.tree_});
   }
   keeper.pid_ = clone.pid;
   keeper.pidfd_ = std::move(clone.pidfd);
@@ -172,7 +181,8 @@ Result<> Keeper::send(const wire::KeeperRequest& request, UniqueFd control) {
     const int fd = control.get();
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) return fail(Errc::unavailable, fmt::format("the keeper does not answer: {}", std::strerror(errno)));
+  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0)
+    return fail(Errc::unavailable, fmt::format("the keeper does not answer: {}", std::strerror(errno)));
   return {};
 }
 
@@ -181,7 +191,8 @@ Result<std::optional<wire::KeeperReply>> Keeper::receive() {
   const auto n = ::recv(socket_.get(), &reply, sizeof reply, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<wire::KeeperReply>();
   if (n != static_cast<ssize_t>(sizeof reply)) return fail(Errc::unavailable, "the keeper ended unexpectedly");
-  if (reply.word == wire::KeeperWord::not_started) return fail(Errc::unavailable, fmt::format("the keeper could not start: {}", reply.message));
+  if (reply.word == wire::KeeperWord::not_started)
+    return fail(Errc::unavailable, fmt::format("the keeper could not start: {}", reply.message));
   return std::optional(reply);
 }
 

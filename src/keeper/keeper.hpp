@@ -38,8 +38,8 @@ struct KeeperOptions {
   bool ignore_unified = false;    // tests
 };
 
-// The front's handle on its keeper: a process of its own, forked before the front has threads or secrets. Losing the handle ends the
-// keeper and every sandbox it made, and waits for that.
+// The front's handle on its keeper: a process of its own, forked before the front has threads or secrets. Losing the
+// handle ends the keeper and every sandbox it made, and waits for that.
 class Keeper {
  public:
   static Result<Keeper> start(const KeeperOptions& options);

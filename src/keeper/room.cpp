@@ -61,8 +61,9 @@ Result<> place_devices(const Devices& devices, const std::vector<std::pair<std::
   COVE_CHECK(place(devices.mount, jail::kDevices));
   for (const auto& [node, mount] : nodes) COVE_CHECK(place(mount, fmt::format("{}/0/{}", jail::kDevices, node)));
   // Only the filesystem's own mount.
-  struct mount_attr read_only {.attr_set = MOUNT_ATTR_RDONLY};
-  if (::mount_setattr(AT_FDCWD, jail::kDevices, 0, &read_only, sizeof read_only) != 0) return fail_errno(errno, "make the devices read-only");
+  struct mount_attr read_only{.attr_set = MOUNT_ATTR_RDONLY};
+  if (::mount_setattr(AT_FDCWD, jail::kDevices, 0, &read_only, sizeof read_only) != 0)
+    return fail_errno(errno, "make the devices read-only");
   return {};
 }
 

@@ -35,8 +35,12 @@ struct Tag {
   std::uint32_t number;
   Source source;
 };
-std::uint64_t pack(Tag tag) { return (static_cast<std::uint64_t>(tag.number) << 32) | static_cast<std::uint32_t>(tag.source); }
-Tag unpack(std::uint64_t data) { return {.number = static_cast<std::uint32_t>(data >> 32), .source = static_cast<Source>(data & 0xffffffff)}; }
+std::uint64_t pack(Tag tag) {
+  return (static_cast<std::uint64_t>(tag.number) << 32) | static_cast<std::uint32_t>(tag.source);
+}
+Tag unpack(std::uint64_t data) {
+  return {.number = static_cast<std::uint32_t>(data >> 32), .source = static_cast<Source>(data & 0xffffffff)};
+}
 
 struct Sandbox {
   SandboxId id;
@@ -119,7 +123,8 @@ void Service::say(wire::KeeperReply reply, const Sandbox* sandbox) {
 }
 
 void Service::refuse(const wire::KeeperRequest& request, const Error& error) {
-  wire::KeeperReply reply{.word = wire::KeeperWord::failed, .serial = request.serial, .id = request.id, .sys_errno = error.sys_errno};
+  wire::KeeperReply reply{
+      .word = wire::KeeperWord::failed, .serial = request.serial, .id = request.id, .sys_errno = error.sys_errno};
   std::strncpy(reply.message, error.message.c_str(), sizeof reply.message - 1);
   say(reply, nullptr);
 }
@@ -134,7 +139,8 @@ Result<std::uint32_t> Service::take_uid() {
   return fail(Errc::over_limit, fmt::format("all {} user ids are in use by sandboxes", options_.uid_count));
 }
 
-// One that no living sandbox has. When all are taken the first is shared: the nodes are the same, only a lock on one is then seen.
+// One that no living sandbox has. When all are taken the first is shared: the nodes are the same, only a lock on one is
+// then seen.
 std::uint32_t Service::take_device_set() {
   std::set<std::uint32_t> taken;
   for (const auto& [number, sandbox] : sandboxes_) taken.insert(sandbox.device_set);
@@ -165,8 +171,13 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
   if (!control) return fail(Errc::invalid, "no control socket came with the request");
   if (request.root >= options_.roots.size()) return fail(Errc::not_found, "there is no such root");
-  const jail::Limits limits{.memory_bytes = request.memory_bytes, .disk_bytes = request.disk_bytes, .inodes = request.inodes, .pids = request.pids, .cpu_millis = request.cpu_millis};
-  if (limits.memory_bytes == 0 || limits.disk_bytes == 0 || limits.inodes == 0 || limits.pids == 0 || limits.cpu_millis == 0) {
+  const jail::Limits limits{.memory_bytes = request.memory_bytes,
+                            .disk_bytes = request.disk_bytes,
+                            .inodes = request.inodes,
+                            .pids = request.pids,
+                            .cpu_millis = request.cpu_millis};
+  if (limits.memory_bytes == 0 || limits.disk_bytes == 0 || limits.inodes == 0 || limits.pids == 0 ||
+      limits.cpu_millis == 0) {
     return fail(Errc::invalid, "a limit is zero");
   }
 
@@ -177,7 +188,8 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (options_.tree->mode() != sys::CgroupMode::none) {
     COVE_TRY(auto cgroup, take_cgroup());
     sandbox.cgroup.emplace(std::move(cgroup));
-    COVE_CHECK(sandbox.cgroup->limit(*options_.tree, {.memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_millis = limits.cpu_millis}));
+    COVE_CHECK(sandbox.cgroup->limit(
+        *options_.tree, {.memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_millis = limits.cpu_millis}));
     if (options_.tree->limits_memory() && options_.tree->limits_pids()) backstop = jail::LimitBackstop::cgroup;
   }
   COVE_TRY(sandbox.uid, take_uid());
@@ -187,7 +199,8 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
       .limits = limits,
       .uid = sandbox.uid,
       .gid = sandbox.uid,
-      .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available : jail::TerminalSupport::none,
+      .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available
+                                                                       : jail::TerminalSupport::none,
       .device_set = sandbox.device_set,
       .backstop = backstop,
       .landlock_abi = landlock_abi_,
@@ -207,7 +220,8 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   auto& kept = sandboxes_.emplace(number, std::move(sandbox)).first->second;
   watch(kept.process.report.get(), EPOLLIN, {.number = number, .source = Source::report});
   watch(kept.process.pidfd.get(), EPOLLIN, {.number = number, .source = Source::process});
-  if (kept.cgroup && kept.cgroup->oom_fd() >= 0) watch(kept.cgroup->oom_fd(), EPOLLIN | EPOLLPRI | EPOLLET, {.number = number, .source = Source::oom});
+  if (kept.cgroup && kept.cgroup->oom_fd() >= 0)
+    watch(kept.cgroup->oom_fd(), EPOLLIN | EPOLLPRI | EPOLLET, {.number = number, .source = Source::oom});
   return {};
 }
 
@@ -228,10 +242,12 @@ void Service::handle(const wire::KeeperRequest& request, UniqueFd control) {
       end(*sandbox);
       return;
     case wire::KeeperVerb::pause:
-      done = sandbox->cgroup ? sandbox->cgroup->freeze() : fail(Errc::unsupported, "there is no control group that can freeze");
+      done = sandbox->cgroup ? sandbox->cgroup->freeze()
+                             : fail(Errc::unsupported, "there is no control group that can freeze");
       break;
     case wire::KeeperVerb::resume:
-      done = sandbox->cgroup ? sandbox->cgroup->thaw() : fail(Errc::unsupported, "there is no control group that can freeze");
+      done = sandbox->cgroup ? sandbox->cgroup->thaw()
+                             : fail(Errc::unsupported, "there is no control group that can freeze");
       break;
     case wire::KeeperVerb::inspect:
       break;
@@ -280,7 +296,8 @@ void Service::read_report(Sandbox& sandbox) {
     say({.word = wire::KeeperWord::created, .serial = sandbox.create_serial}, &sandbox);
     return;
   }
-  sandbox.failure = n == static_cast<ssize_t>(sizeof report) ? report : jail::Report{.stage = jail::Stage::none, .sys_errno = EIO};
+  sandbox.failure =
+      n == static_cast<ssize_t>(sizeof report) ? report : jail::Report{.stage = jail::Stage::none, .sys_errno = EIO};
   end(sandbox);
 }
 
@@ -347,7 +364,7 @@ int Service::run() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
   while (!front_gone_ || !sandboxes_.empty()) {
-    bool waiting = false;    // for a group that still empties
+    bool waiting = false;     // for a group that still empties
     bool rechecking = false;  // for a kill that is not counted yet
     for (const auto& [number, sandbox] : sandboxes_) {
       waiting = waiting || (sandbox.ending && sandbox.reaped);

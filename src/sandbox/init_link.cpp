@@ -26,15 +26,18 @@ void InitLink::end_input(std::uint32_t process) {
 }
 
 void InitLink::acknowledge(std::uint32_t process, wire::Stream stream, std::uint64_t offset) {
-  wire::append_frame(outbox_, wire::FrameType::acknowledge, process, wire::encode(wire::Acknowledge{.stream = stream, .offset = offset}));
+  wire::append_frame(outbox_, wire::FrameType::acknowledge, process,
+                     wire::encode(wire::Acknowledge{.stream = stream, .offset = offset}));
 }
 
 void InitLink::signal(std::uint32_t process, int number) {
-  wire::append_frame(outbox_, wire::FrameType::signal, process, wire::encode_number(static_cast<std::uint64_t>(number)));
+  wire::append_frame(outbox_, wire::FrameType::signal, process,
+                     wire::encode_number(static_cast<std::uint64_t>(number)));
 }
 
 void InitLink::resize(std::uint32_t process, std::uint16_t rows, std::uint16_t columns) {
-  wire::append_frame(outbox_, wire::FrameType::resize, process, wire::encode_number((static_cast<std::uint64_t>(rows) << 16) | columns));
+  wire::append_frame(outbox_, wire::FrameType::resize, process,
+                     wire::encode_number((static_cast<std::uint64_t>(rows) << 16) | columns));
 }
 
 void InitLink::kill_everything() {

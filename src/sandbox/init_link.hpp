@@ -11,8 +11,9 @@
 
 namespace cove::sandbox {
 
-// The front's end of one sandbox's control socket. Owns the descriptor, never blocks, and does no waiting of its own: whoever
-// owns the loop polls `fd()`, calls `receive` when it is readable and `flush` when it is writable and `wants_write()`.
+// The front's end of one sandbox's control socket. Owns the descriptor, never blocks, and does no waiting of its own:
+// whoever owns the loop polls `fd()`, calls `receive` when it is readable and `flush` when it is writable and
+// `wants_write()`.
 class InitLink {
  public:
   // {our end, init's end}

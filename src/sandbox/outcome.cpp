@@ -7,16 +7,26 @@ namespace cove::sandbox {
 
 std::string_view name_of(Reason reason) {
   switch (reason) {
-    case Reason::exited: return "exited";
-    case Reason::signalled: return "signalled";
-    case Reason::timeout: return "timeout";
-    case Reason::oom: return "oom";
-    case Reason::pids: return "pids";
-    case Reason::disk: return "disk";
-    case Reason::output_limit: return "output_limit";
-    case Reason::cancelled: return "cancelled";
-    case Reason::kernel_died: return "kernel_died";
-    case Reason::sandbox_gone: return "sandbox_gone";
+    case Reason::exited:
+      return "exited";
+    case Reason::signalled:
+      return "signalled";
+    case Reason::timeout:
+      return "timeout";
+    case Reason::oom:
+      return "oom";
+    case Reason::pids:
+      return "pids";
+    case Reason::disk:
+      return "disk";
+    case Reason::output_limit:
+      return "output_limit";
+    case Reason::cancelled:
+      return "cancelled";
+    case Reason::kernel_died:
+      return "kernel_died";
+    case Reason::sandbox_gone:
+      return "sandbox_gone";
   }
   return "sandbox_gone";
 }

@@ -9,10 +9,22 @@
 namespace cove::sandbox {
 
 // Why a run ended. The words are the same through every door.
-enum class Reason : std::uint8_t { exited, signalled, timeout, oom, pids, disk, output_limit, cancelled, kernel_died, sandbox_gone };
+enum class Reason : std::uint8_t {
+  exited,
+  signalled,
+  timeout,
+  oom,
+  pids,
+  disk,
+  output_limit,
+  cancelled,
+  kernel_died,
+  sandbox_gone
+};
 std::string_view name_of(Reason reason);
 
-// What is known about the end, each from the kernel, through init, the control group or the clock; nothing from the code that ran.
+// What is known about the end, each from the kernel, through init, the control group or the clock; nothing from the
+// code that ran.
 struct Evidence {
   std::optional<Reason> stopped_by_us;  // timeout, oom, output_limit, cancelled: why the front ended it
   bool exit_seen = false;               // false: init died before it could tell
@@ -25,7 +37,8 @@ struct Evidence {
 
 Reason judge(const Evidence& evidence);
 
-// The exit status of `cove run`: the program's own, 128+n for a signal, 124 timeout, 130 cancelled, 137 when memory ran out.
+// The exit status of `cove run`: the program's own, 128+n for a signal, 124 timeout, 130 cancelled, 137 when memory ran
+// out.
 int exit_status(Reason reason, const Evidence& evidence);
 
 // "SIGKILL"; "SIG34" for those without a name. Empty for 0.

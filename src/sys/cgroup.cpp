@@ -36,7 +36,8 @@ std::uint64_t read_keyed(int dir, const char* file, std::string_view key) {
   while (!rest.empty()) {
     const auto line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ') return number_in(line.substr(key.size() + 1));
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
+      return number_in(line.substr(key.size() + 1));
   }
   return 0;
 }
@@ -46,7 +47,8 @@ Result<> write_limit(int dir, const char* file, std::uint64_t value) {
   const auto text = std::to_string(value);
   COVE_CHECK(write_file_at(dir, file, text));
   COVE_TRY(const auto back, read_file_at(dir, file));
-  if (number_in(back) > value) return fail(Errc::unsupported, fmt::format("{} did not take {}: it says {}", file, value, back));
+  if (number_in(back) > value)
+    return fail(Errc::unsupported, fmt::format("{} did not take {}: it says {}", file, value, back));
   return {};
 }
 
@@ -61,7 +63,8 @@ Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name) {
     if (!tree.parents_[slot].dir) continue;
     UniqueFd parent(::fcntl(tree.parents_[slot].dir.get(), F_DUPFD_CLOEXEC, 3));
     if (!parent) return fail_errno(errno, "duplicate control group");
-    if (::mkdirat(parent.get(), group.name_.c_str(), 0755) != 0) return fail_errno(errno, "make control group {}", group.name_);
+    if (::mkdirat(parent.get(), group.name_.c_str(), 0755) != 0)
+      return fail_errno(errno, "make control group {}", group.name_);
     group.parents_[slot] = std::move(parent);  // owns the directory from here: any return undoes it
     COVE_TRY(group.dirs_[slot], open_at(group.parents_[slot].get(), group.name_, kDirFlags));
     if (static_cast<CgroupSlot>(slot) == CgroupSlot::unified) continue;
@@ -76,12 +79,15 @@ Result<> Cgroup::limit(const CgroupTree& tree, const CgroupLimits& limits) {
   const int unified = unified_fd();
   if (tree.v2_memory_) {
     // Swap first: with memory.max alone, a sandbox at its limit pages out instead of being stopped.
-    if (auto off = write_file_at(unified, "memory.swap.max", "0"); !off && off.error().code != Errc::not_found) return off;
+    if (auto off = write_file_at(unified, "memory.swap.max", "0"); !off && off.error().code != Errc::not_found)
+      return off;
     COVE_CHECK(write_limit(unified, "memory.max", limits.memory_bytes));
   } else if (const int memory = dir_of(CgroupSlot::memory); memory >= 0) {
     COVE_CHECK(write_limit(memory, "memory.limit_in_bytes", limits.memory_bytes));
     // memory + swap; must be written second, as it may not be below the first.
-    if (auto both = write_limit(memory, "memory.memsw.limit_in_bytes", limits.memory_bytes); !both && both.error().code != Errc::not_found) return both;
+    if (auto both = write_limit(memory, "memory.memsw.limit_in_bytes", limits.memory_bytes);
+        !both && both.error().code != Errc::not_found)
+      return both;
   }
   const std::uint64_t quota = std::max<std::uint64_t>(1000, limits.cpu_millis * kCpuPeriodUsec / 1000);
   if (tree.v2_cpu_) {
@@ -147,8 +153,8 @@ Result<> Cgroup::kill_all() {
   return kill_frozen();
 }
 
-// Where there is no cgroup.kill: stop everything, so that nobody forks between the listing and the signal, mark each with
-// SIGKILL, and let go. On v1 the signal only works after the thaw.
+// Where there is no cgroup.kill: stop everything, so that nobody forks between the listing and the signal, mark each
+// with SIGKILL, and let go. On v1 the signal only works after the thaw.
 Result<> Cgroup::kill_frozen() {
   COVE_CHECK(freeze());
   const int dir = unified_fd() >= 0 ? unified_fd() : dir_of(CgroupSlot::freezer);
@@ -180,7 +186,9 @@ Result<> Cgroup::freeze() {
   // v1 may need the word again while tasks are still forking (freezer-subsystem.rst).
   for (int attempt = 0; attempt < 1000; ++attempt) {
     COVE_CHECK(unified ? write_file_at(dir, "cgroup.freeze", "1") : write_file_at(dir, "freezer.state", "FROZEN"));
-    if (unified ? read_keyed(dir, "cgroup.events", "frozen") == 1 : read_file_at(dir, "freezer.state").value_or("") == "FROZEN\n") return {};
+    if (unified ? read_keyed(dir, "cgroup.events", "frozen") == 1
+                : read_file_at(dir, "freezer.state").value_or("") == "FROZEN\n")
+      return {};
     ::usleep(1000);
   }
   return fail(Errc::unavailable, "the control group did not freeze within a second");

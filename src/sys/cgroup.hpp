@@ -40,12 +40,13 @@ struct CgroupUsage {
 class CgroupTree {
  public:
   struct Options {
-    std::string name;           // the directory, the same in each hierarchy
-    uid_t owner = 0;            // who may make leaves; given the directories
+    std::string name;  // the directory, the same in each hierarchy
+    uid_t owner = 0;   // who may make leaves; given the directories
     gid_t group = 0;
     bool ignore_unified = false;  // tests: behave as on a host that has v1 alone
   };
-  // Finds the hierarchies in /proc/self/{mountinfo,cgroup}. A host without usable groups gives a tree of mode `none`, not an error.
+  // Finds the hierarchies in /proc/self/{mountinfo,cgroup}. A host without usable groups gives a tree of mode `none`,
+  // not an error.
   static Result<CgroupTree> create(const Options& options);
 
   CgroupTree() = default;
@@ -58,7 +59,8 @@ class CgroupTree {
   [[nodiscard]] bool limits_pids() const { return v2_pids_ || has(CgroupSlot::pids); }
   [[nodiscard]] bool limits_cpu() const { return v2_cpu_ || has(CgroupSlot::cpu); }
   [[nodiscard]] bool freezes() const { return has(CgroupSlot::unified) || has(CgroupSlot::freezer); }
-  // For clone3(CLONE_INTO_CGROUP) of the keeper itself: v2 lets it place children only from inside the tree. -1 without v2.
+  // For clone3(CLONE_INTO_CGROUP) of the keeper itself: v2 lets it place children only from inside the tree. -1 without
+  // v2.
   [[nodiscard]] int keeper_fd() const { return keeper_.get(); }
   // Why there is no memory, pids or cpu limit, for people; empty when all are there.
   [[nodiscard]] const std::string& shortcoming() const { return shortcoming_; }
@@ -69,7 +71,9 @@ class CgroupTree {
     UniqueFd base;  // the directory that holds ours
     UniqueFd dir;   // ours
   };
-  [[nodiscard]] bool has(CgroupSlot slot) const { return static_cast<bool>(parents_[static_cast<std::size_t>(slot)].dir); }
+  [[nodiscard]] bool has(CgroupSlot slot) const {
+    return static_cast<bool>(parents_[static_cast<std::size_t>(slot)].dir);
+  }
   [[nodiscard]] int dir_of(CgroupSlot slot) const { return parents_[static_cast<std::size_t>(slot)].dir.get(); }
   Result<> add(CgroupSlot slot, const std::string& base_path, const Options& options);
   Result<> weigh();
@@ -99,8 +103,9 @@ class Cgroup {
 
   // For clone3(CLONE_INTO_CGROUP); -1 without v2.
   [[nodiscard]] int unified_fd() const { return dirs_[static_cast<std::size_t>(CgroupSlot::unified)].get(); }
-  // v1 `tasks` files. A single-threaded process that writes "0" there moves itself without the global lock that any other
-  // way of moving takes (about 13 ms when idle); the file must have been opened by someone whose uid the mover still has.
+  // v1 `tasks` files. A single-threaded process that writes "0" there moves itself without the global lock that any
+  // other way of moving takes (about 13 ms when idle); the file must have been opened by someone whose uid the mover
+  // still has.
   [[nodiscard]] const std::vector<UniqueFd>& join_fds() const { return join_; }
   void forget_join_fds() { join_.clear(); }
 

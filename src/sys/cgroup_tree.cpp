@@ -1,9 +1,9 @@
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ std::vector<Membership> memberships(std::string_view text) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
     if (first == std::string_view::npos || second == std::string_view::npos) continue;
-    out.push_back({.controllers = std::string(line.substr(first + 1, second - first - 1)), .path = std::string(line.substr(second + 1))});
+    out.push_back({.controllers = std::string(line.substr(first + 1, second - first - 1)),
+                   .path = std::string(line.substr(second + 1))});
   }
   return out;
 }
@@ -59,7 +60,7 @@ std::string own_directory(const Mount& mount, const std::string& path) {
 }
 
 bool is_cgroup(int fd) {
-  struct statfs fs {};
+  struct statfs fs{};
   if (::fstatfs(fd, &fs) != 0) return false;
   const auto type = static_cast<std::uint64_t>(fs.f_type);
   return type == CGROUP_SUPER_MAGIC || type == CGROUP2_SUPER_MAGIC;
@@ -79,14 +80,16 @@ void sweep(int base, std::string_view name) {
   const auto prefix = name.substr(0, name.rfind('-') + 1);
   if (prefix.empty()) return;
   const int copy = ::openat(base, ".", kDirFlags);
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(copy < 0 ? nullptr : ::fdopendir(copy), [](DIR* d) { return ::closedir(d); });
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(copy < 0 ? nullptr : ::fdopendir(copy),
+                                                [](DIR* d) { return ::closedir(d); });
   if (!dir) return;
   while (const auto* entry = ::readdir(dir.get())) {
     const std::string_view found = entry->d_name;
     if (entry->d_type != DT_DIR || !found.starts_with(prefix) || alive(found)) continue;
     const UniqueFd stale(::openat(base, entry->d_name, kDirFlags));
     const int inner_copy = ::openat(base, entry->d_name, kDirFlags);
-    const std::unique_ptr<DIR, int (*)(DIR*)> inner(inner_copy < 0 ? nullptr : ::fdopendir(inner_copy), [](DIR* d) { return ::closedir(d); });
+    const std::unique_ptr<DIR, int (*)(DIR*)> inner(inner_copy < 0 ? nullptr : ::fdopendir(inner_copy),
+                                                    [](DIR* d) { return ::closedir(d); });
     while (const auto* leaf = inner ? ::readdir(inner.get()) : nullptr) {
       if (leaf->d_type == DT_DIR && leaf->d_name[0] != '.') ::unlinkat(stale.get(), leaf->d_name, AT_REMOVEDIR);
     }
@@ -107,12 +110,13 @@ Result<> hand_down_controllers(int dir) {
   return {};
 }
 
-// A service that was given a group of its own sits alone in it, exactly where controllers cannot be handed down from: it
-// moves into a leaf first.
+// A service that was given a group of its own sits alone in it, exactly where controllers cannot be handed down from:
+// it moves into a leaf first.
 Result<> step_aside(int dir) {
   COVE_TRY(const auto procs, read_file_at(dir, "cgroup.procs"));
   if (procs != fmt::format("{}\n", ::getpid())) return fail(Errc::denied, "other processes are in this control group");
-  if (::mkdirat(dir, "cove-front", 0755) != 0 && errno != EEXIST) return fail_errno(errno, "make control group cove-front");
+  if (::mkdirat(dir, "cove-front", 0755) != 0 && errno != EEXIST)
+    return fail_errno(errno, "make control group cove-front");
   return write_file_at(dir, "cove-front/cgroup.procs", "0");
 }
 
@@ -120,10 +124,14 @@ Result<> step_aside(int dir) {
 
 std::string_view name_of(CgroupMode mode) {
   switch (mode) {
-    case CgroupMode::none: return "none";
-    case CgroupMode::v1: return "v1";
-    case CgroupMode::hybrid: return "hybrid";
-    case CgroupMode::v2: return "v2";
+    case CgroupMode::none:
+      return "none";
+    case CgroupMode::v1:
+      return "v1";
+    case CgroupMode::hybrid:
+      return "hybrid";
+    case CgroupMode::v2:
+      return "v2";
   }
   return "none";
 }
@@ -131,13 +139,16 @@ std::string_view name_of(CgroupMode mode) {
 Result<> CgroupTree::add(CgroupSlot slot, const std::string& base_path, const Options& options) {
   Parent parent;
   COVE_TRY(parent.base, open_at(AT_FDCWD, base_path, kDirFlags));
-  if (!is_cgroup(parent.base.get())) return fail(Errc::unsupported, fmt::format("{} is not a control group", base_path));
+  if (!is_cgroup(parent.base.get()))
+    return fail(Errc::unsupported, fmt::format("{} is not a control group", base_path));
   sweep(parent.base.get(), options.name);
-  if (::mkdirat(parent.base.get(), options.name.c_str(), 0755) != 0) return fail_errno(errno, "make control group {} in {}", options.name, base_path);
+  if (::mkdirat(parent.base.get(), options.name.c_str(), 0755) != 0)
+    return fail_errno(errno, "make control group {} in {}", options.name, base_path);
   parents_[static_cast<std::size_t>(slot)].base = std::move(parent.base);
   auto& kept = parents_[static_cast<std::size_t>(slot)];
   COVE_TRY(kept.dir, open_at(kept.base.get(), options.name, kDirFlags));
-  if (::fchown(kept.dir.get(), options.owner, options.group) != 0) return fail_errno(errno, "give away control group {}", options.name);
+  if (::fchown(kept.dir.get(), options.owner, options.group) != 0)
+    return fail_errno(errno, "give away control group {}", options.name);
   return {};
 }
 
@@ -152,7 +163,8 @@ Result<> CgroupTree::add_unified(const std::string& mount, const std::string& ow
     return add(CgroupSlot::unified, base, options);
   };
   auto made = attempt(own);
-  // A login session's group is full of other processes; root may make ours beside it, at the top, as container engines do.
+  // A login session's group is full of other processes; root may make ours beside it, at the top, as container engines
+  // do.
   if (!made && own != mount && ::geteuid() == 0) made = attempt(mount);
   COVE_CHECK(std::move(made));
 
@@ -166,18 +178,22 @@ Result<> CgroupTree::add_unified(const std::string& mount, const std::string& ow
 
   if (::mkdirat(dir, "keeper", 0755) != 0) return fail_errno(errno, "make the keeper's control group");
   COVE_TRY(keeper_, open_at(dir, "keeper", kDirFlags));
-  for (const char* file : {"cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"}) {
-    if (::fchownat(dir, file, options.owner, options.group, 0) != 0) return fail_errno(errno, "give away control group file {}", file);
+  for (const char* file :
+       {"cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"}) {
+    if (::fchownat(dir, file, options.owner, options.group, 0) != 0)
+      return fail_errno(errno, "give away control group file {}", file);
   }
   return {};
 }
 
-// By default a group weighs as much as one process, and all sandboxes together are in one. Ours weighs as much as one process on
-// each core, so that sandboxes on a busy host wait no longer than other work does.
+// By default a group weighs as much as one process, and all sandboxes together are in one. Ours weighs as much as one
+// process on each core, so that sandboxes on a busy host wait no longer than other work does.
 Result<> CgroupTree::weigh() {
   const auto cores = static_cast<unsigned long>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  if (v2_cpu_) return write_file_at(dir_of(CgroupSlot::unified), "cpu.weight", std::to_string(std::min(10'000UL, 100 * cores)));
-  if (has(CgroupSlot::cpu)) return write_file_at(dir_of(CgroupSlot::cpu), "cpu.shares", std::to_string(std::min(262'144UL, 1024 * cores)));
+  if (v2_cpu_)
+    return write_file_at(dir_of(CgroupSlot::unified), "cpu.weight", std::to_string(std::min(10'000UL, 100 * cores)));
+  if (has(CgroupSlot::cpu))
+    return write_file_at(dir_of(CgroupSlot::cpu), "cpu.shares", std::to_string(std::min(262'144UL, 1024 * cores)));
   return {};
 }
 
@@ -205,11 +221,14 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
     if (mount.type == "cgroup2" && !options.ignore_unified && !tree.has(CgroupSlot::unified)) {
       const auto* own = own_of("");
       if (own == nullptr) continue;
-      if (auto added = tree.add_unified(mount.target, own_directory(mount, own->path), options); !added) note(added.error());
+      if (auto added = tree.add_unified(mount.target, own_directory(mount, own->path), options); !added)
+        note(added.error());
     }
     if (mount.type != "cgroup") continue;
-    constexpr auto kV1 = std::to_array<std::pair<CgroupSlot, std::string_view>>(
-        {{CgroupSlot::memory, "memory"}, {CgroupSlot::pids, "pids"}, {CgroupSlot::cpu, "cpu"}, {CgroupSlot::freezer, "freezer"}});
+    constexpr auto kV1 = std::to_array<std::pair<CgroupSlot, std::string_view>>({{CgroupSlot::memory, "memory"},
+                                                                                 {CgroupSlot::pids, "pids"},
+                                                                                 {CgroupSlot::cpu, "cpu"},
+                                                                                 {CgroupSlot::freezer, "freezer"}});
     for (const auto& [slot, controller] : kV1) {
       if (!lists(mount.super_options, controller, ',') || tree.has(slot)) continue;
       const auto* own = own_of(controller);

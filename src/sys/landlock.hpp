@@ -21,8 +21,9 @@ struct PathRule {
 // The Landlock version of the running kernel; 0 when there is none.
 int landlock_abi() noexcept;
 
-// Confines this thread for good: file access to `rules`, no signal to and no abstract socket of anyone outside. Paths that do
-// not exist are skipped. Handles every right of the running ABI. Needs no_new_privs. Usable between fork and exec.
+// Confines this thread for good: file access to `rules`, no signal to and no abstract socket of anyone outside. Paths
+// that do not exist are skipped. Handles every right of the running ABI. Needs no_new_privs. Usable between fork and
+// exec.
 bool restrict_with_landlock(std::span<const PathRule> rules, int abi) noexcept;
 
 }  // namespace cove::sys

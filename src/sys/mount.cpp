@@ -43,7 +43,7 @@ bool attach(int mount_fd, const char* target) noexcept {
 }
 
 bool restrict_tree(int mount_fd, std::uint64_t attributes) noexcept {
-  struct mount_attr attr {};
+  struct mount_attr attr{};
   attr.attr_set = attributes;
   return ::mount_setattr(mount_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) == 0;
 }
@@ -54,7 +54,8 @@ bool make_private() noexcept {
 
 bool change_root(const char* new_root) noexcept {
   // With both names "." the old root lies on top of the new one and can be taken off at once (pivot_root(2)).
-  return ::chdir(new_root) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0 && ::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0;
+  return ::chdir(new_root) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0 && ::umount2(".", MNT_DETACH) == 0 &&
+         ::chdir("/") == 0;
 }
 
 }  // namespace cove::sys

@@ -6,14 +6,16 @@ namespace cove::sys {
 
 // For code between fork and exec: no allocation; false with errno set.
 
-// Empties all five capability sets for good: bounding, ambient, inheritable, permitted, effective; locks the securebits.
+// Empties all five capability sets for good: bounding, ambient, inheritable, permitted, effective; locks the
+// securebits.
 bool drop_all_capabilities() noexcept;
 bool set_no_new_privileges() noexcept;
 // Real, effective and saved ids. Raw calls: glibc's wrappers signal every thread, and a fork has one.
 bool set_ids(uid_t uid, gid_t gid) noexcept;
 
-// While it lives, new user namespaces belong to `uid` and `gid` instead of to us. The keeper makes a sandbox's namespaces under the
-// sandbox's own id, so that the kernel's per-owner counts (inotify, namespaces) are per sandbox (SECURITY.md E-11).
+// While it lives, new user namespaces belong to `uid` and `gid` instead of to us. The keeper makes a sandbox's
+// namespaces under the sandbox's own id, so that the kernel's per-owner counts (inotify, namespaces) are per sandbox
+// (SECURITY.md E-11).
 class ActAs {
  public:
   ActAs(uid_t uid, gid_t gid) noexcept;

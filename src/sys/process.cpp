@@ -10,7 +10,8 @@ namespace cove::sys {
 Clone clone_process(const CloneOptions& options) noexcept {
   int pidfd = -1;
   clone_args args{};
-  args.flags = options.namespaces | CLONE_PIDFD | (options.cgroup_fd >= 0 ? static_cast<std::uint64_t>(CLONE_INTO_CGROUP) : 0);
+  args.flags =
+      options.namespaces | CLONE_PIDFD | (options.cgroup_fd >= 0 ? static_cast<std::uint64_t>(CLONE_INTO_CGROUP) : 0);
   args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
   args.cgroup = options.cgroup_fd >= 0 ? static_cast<std::uint64_t>(options.cgroup_fd) : 0;

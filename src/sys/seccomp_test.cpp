@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -158,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(, SeccompCalls, testing::Values(
         462 /* mseal */}, "allow"},
     CallRow{"NewerFileCalls", {452 /* fchmodat2 */, SYS_openat2, SYS_statx, SYS_close_range, SYS_faccessat2}, "allow"},
     CallRow{"WhatInitNeeds", {SYS_wait4, SYS_waitid, SYS_pipe2, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
-        SYS_signalfd4, SYS_timerfd_create, SYS_timerfd_settime, SYS_dup3, SYS_setsid, SYS_prlimit64, SYS_kill,
+        SYS_signalfd4, SYS_timerfd_create, SYS_timerfd_settime, SYS_dup3, SYS_setsid, SYS_kill,
         SYS_pidfd_open,
         SYS_pidfd_send_signal, SYS_accept4, SYS_sendmsg, SYS_recvmsg, SYS_splice, SYS_statfs, SYS_fstatfs}, "allow"}
 ), [](const auto& row) { return std::string(row.param.name); });
@@ -242,6 +243,10 @@ INSTANTIATE_TEST_SUITE_P(, SeccompArguments, testing::Values(
     ArgRow{"TerminalNumberSignExtended", SYS_ioctl, {0, kSigned(static_cast<int>(TIOCGPTN))}, "allow"},
     ArgRow{"BytesWaiting", SYS_ioctl, {0, FIONREAD}, "allow"},
 
+    ArgRow{"SG13_CoreLimitStays", SYS_setrlimit, {RLIMIT_CORE}, "EPERM"},
+    ArgRow{"SG13_CoreLimitStaysByPrlimit", SYS_prlimit64, {0, RLIMIT_CORE}, "EPERM"},
+    ArgRow{"SG13_CoreLimitStaysWhateverIsAbove", SYS_prlimit64, {0, RLIMIT_CORE | (1ULL << 32)}, "EPERM"},
+    ArgRow{"OtherLimitsMayBeLowered", SYS_prlimit64, {0, RLIMIT_NOFILE}, "allow"},
     ArgRow{"SC19_PersonalityPlain", SYS_personality, {0}, "allow"},
     ArgRow{"SC19_PersonalityQuery", SYS_personality, {0xffffffff}, "allow"},
     ArgRow{"SC19_NoRandomize", SYS_personality, {0x0040000}, "EPERM"},

@@ -35,8 +35,8 @@ class Writer {
   std::string& out_;
 };
 
-// Reads what Writer wrote. The first thing that does not fit makes everything after it empty and `good()` false, so that a
-// decoder asks once, at the end.
+// Reads what Writer wrote. The first thing that does not fit makes everything after it empty and `good()` false, so
+// that a decoder asks once, at the end.
 class Reader {
  public:
   explicit Reader(std::string_view in) : in_(in) {}

@@ -7,13 +7,14 @@
 
 namespace cove::wire {
 
-// What passes between the front and cove-init, over one stream socket. The numbers are the wire: add at the end, never reuse.
+// What passes between the front and cove-init, over one stream socket. The numbers are the wire: add at the end, never
+// reuse.
 enum class FrameType : std::uint16_t {
   // to init
   spawn = 1,
-  input = 2,         // bytes for the process's stdin
+  input = 2,  // bytes for the process's stdin
   input_end = 3,
-  acknowledge = 4,   // output up to an offset has been delivered: its room may be used again
+  acknowledge = 4,  // output up to an offset has been delivered: its room may be used again
   signal = 5,
   resize = 6,
   kill_everything = 7,  // SIGKILL to every process but init; each then reports its exit as usual
@@ -22,8 +23,8 @@ enum class FrameType : std::uint16_t {
   started = 33,
   spawn_failed = 34,
   output = 35,
-  input_room = 36,   // the process took input up to an offset
-  flood = 37,        // output far beyond its limit is being thrown away
+  input_room = 36,  // the process took input up to an offset
+  flood = 37,       // output far beyond its limit is being thrown away
   exited = 38,
 };
 

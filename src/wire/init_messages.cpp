@@ -57,7 +57,8 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     if (file.path.empty()) return std::nullopt;
     message.files.push_back(std::move(file));
   }
-  const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::make_link && message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox;
+  const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::make_link &&
+                    message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox;
   if (!sane) return std::nullopt;
   return message;
 }

@@ -12,9 +12,9 @@ namespace cove::wire {
 
 // What a spawned process is. The file kinds are init's own helper: same fork, same uid, same locks, no exec.
 enum class SpawnKind : std::uint8_t {
-  program,   // argv is run
-  put_file,  // stdin becomes the file argv[0], with mode `file_mode`; directories on the way are made
-  get_file,  // the regular file argv[0] goes to stdout
+  program,         // argv is run
+  put_file,        // stdin becomes the file argv[0], with mode `file_mode`; directories on the way are made
+  get_file,        // the regular file argv[0] goes to stdout
   make_directory,  // argv[0], and those on the way
   make_link,       // argv[0] becomes a symbolic link to argv[1]
 };

@@ -6,8 +6,8 @@
 
 namespace cove::wire {
 
-// What passes between the front and the keeper, over one SOCK_SEQPACKET pair: each message is one record of fixed size, so
-// that the privileged side parses nothing. Same host, same binary: the machine's own layout is the wire.
+// What passes between the front and the keeper, over one SOCK_SEQPACKET pair: each message is one record of fixed size,
+// so that the privileged side parses nothing. Same host, same binary: the machine's own layout is the wire.
 
 enum class KeeperVerb : std::uint32_t {
   create = 1,   // carries one descriptor: init's end of its control socket
@@ -35,11 +35,11 @@ struct KeeperRequest {
 };
 
 enum class KeeperWord : std::uint32_t {
-  created = 1,  // every lock is on and init runs
-  failed = 2,   // the request was not carried out; `stage`, `sys_errno`, `message`
-  done = 3,     // pause, resume, inspect
-  gone = 4,     // answer to destroy: nothing is left
-  died = 5,     // unasked: init ended by itself
+  created = 1,        // every lock is on and init runs
+  failed = 2,         // the request was not carried out; `stage`, `sys_errno`, `message`
+  done = 3,           // pause, resume, inspect
+  gone = 4,           // answer to destroy: nothing is left
+  died = 5,           // unasked: init ended by itself
   out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory
   not_started = 7,    // unasked, the first and last word: the keeper itself could not start
 };

@@ -34,7 +34,8 @@ TEST(Spawn, ComesBackAsItWent) {
 
 TEST(Spawn, RefusesEveryTruncation) {
   const auto whole = encode(sample());
-  for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(decode_spawn(std::string_view(whole).substr(0, size))) << size;
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(decode_spawn(std::string_view(whole).substr(0, size))) << size;
 }
 
 TEST(Spawn, RefusesBytesLeftOver) {

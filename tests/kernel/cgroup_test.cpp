@@ -24,10 +24,12 @@ class CgroupTest : public testing::TestWithParam<Flavour> {
  protected:
   void SetUp() override {
     COVE_REQUIRE(::geteuid() == 0, "making control groups needs root here");
-    auto tree = CgroupTree::create({.name = fmt::format("cove-{}", ::getpid()), .ignore_unified = GetParam() == Flavour::v1_alone});
+    auto tree = CgroupTree::create(
+        {.name = fmt::format("cove-{}", ::getpid()), .ignore_unified = GetParam() == Flavour::v1_alone});
     ASSERT_TRUE(tree) << tree.error().message;
     tree_.emplace(std::move(*tree));
-    COVE_REQUIRE(tree_->limits_memory() && tree_->limits_pids() && tree_->limits_cpu() && tree_->freezes(), "controllers are missing: " + tree_->shortcoming());
+    COVE_REQUIRE(tree_->limits_memory() && tree_->limits_pids() && tree_->limits_cpu() && tree_->freezes(),
+                 "controllers are missing: " + tree_->shortcoming());
   }
 
   Cgroup make() {
@@ -118,7 +120,8 @@ TEST_P(CgroupTest, TellsOfAProcessKilledForMemory) {
   auto group = make();
   const auto child = start(group, [] {
     const std::size_t size = 256U << 20;
-    auto* memory = static_cast<char*>(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* memory =
+        static_cast<char*>(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     for (std::size_t i = 0; i < size; i += 4096) memory[i] = 1;
   });
   const int status = wait(child.pid);
@@ -133,7 +136,8 @@ TEST_P(CgroupTest, TellsOfAProcessKilledForMemory) {
 
 TEST_P(CgroupTest, StandsStillWhileFrozenAndGoesOnAfterwards) {
   auto group = make();
-  auto* counter = static_cast<volatile std::uint64_t*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* counter = static_cast<volatile std::uint64_t*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto child = start(group, [&] {
     while (true) *counter = *counter + 1;
   });
@@ -165,13 +169,16 @@ TEST_P(CgroupTest, SweepsGroupsOfMakersThatDied) {
   const pid_t dead = ::fork();
   if (dead == 0) {
     // A maker that is killed cannot clean up.
-    auto tree = CgroupTree::create({.name = fmt::format("cove-{}", ::getpid()), .ignore_unified = GetParam() == Flavour::v1_alone});
+    auto tree = CgroupTree::create(
+        {.name = fmt::format("cove-{}", ::getpid()), .ignore_unified = GetParam() == Flavour::v1_alone});
     auto group = Cgroup::create(*tree, "s-left");
     ::kill(::getpid(), SIGKILL);
   }
   wait(dead);
   const auto name = fmt::format("cove-{}", dead);
-  const auto there = [&] { return ::system(fmt::format("find /sys/fs/cgroup -maxdepth 5 -name {} | grep -q .", name).c_str()) == 0; };
+  const auto there = [&] {
+    return ::system(fmt::format("find /sys/fs/cgroup -maxdepth 5 -name {} | grep -q .", name).c_str()) == 0;
+  };
   ASSERT_TRUE(there());
   tree_.reset();
   auto next = CgroupTree::create({.name = fmt::format("cove-{}", ::getpid())});

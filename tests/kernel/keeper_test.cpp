@@ -42,7 +42,14 @@ class KeeperTest : public testing::Test {
 
   static wire::KeeperRequest create_request(const SandboxId& id) {
     const jail::Limits limits;
-    return {.verb = wire::KeeperVerb::create, .serial = 7, .id = id, .memory_bytes = limits.memory_bytes, .disk_bytes = limits.disk_bytes, .inodes = limits.inodes, .pids = limits.pids, .cpu_millis = limits.cpu_millis};
+    return {.verb = wire::KeeperVerb::create,
+            .serial = 7,
+            .id = id,
+            .memory_bytes = limits.memory_bytes,
+            .disk_bytes = limits.disk_bytes,
+            .inodes = limits.inodes,
+            .pids = limits.pids,
+            .cpu_millis = limits.cpu_millis};
   }
 
   wire::KeeperReply reply() {
@@ -89,7 +96,10 @@ std::string wait_for(sandbox::InitLink& link, wire::FrameType type) {
 }
 
 wire::Spawn shell(const std::string& script) {
-  return {.output_limit = 1 << 20, .directory = "/workspace", .argv = {"/bin/sh", "-c", script}, .environment = {"PATH=/usr/bin:/bin"}};
+  return {.output_limit = 1 << 20,
+          .directory = "/workspace",
+          .argv = {"/bin/sh", "-c", script},
+          .environment = {"PATH=/usr/bin:/bin"}};
 }
 
 TEST_F(KeeperTest, MakesAndEndsASandboxAndTellsWhatItUsed) {
@@ -109,7 +119,8 @@ TEST_F(KeeperTest, GivesEverySandboxAUidOfItsOwn) {
   const auto b = SandboxId::random();
   const auto link_a = make(a);
   const auto link_b = make(b);
-  EXPECT_NE(ask({.verb = wire::KeeperVerb::inspect, .serial = 1, .id = a}).host_uid, ask({.verb = wire::KeeperVerb::inspect, .serial = 2, .id = b}).host_uid);
+  EXPECT_NE(ask({.verb = wire::KeeperVerb::inspect, .serial = 1, .id = a}).host_uid,
+            ask({.verb = wire::KeeperVerb::inspect, .serial = 2, .id = b}).host_uid);
 }
 
 TEST_F(KeeperTest, RefusesWhatIsWrongAndGoesOn) {
@@ -118,12 +129,16 @@ TEST_F(KeeperTest, RefusesWhatIsWrongAndGoesOn) {
   auto ends = sandbox::InitLink::create();
   EXPECT_EQ(ask(create_request(id), std::move(ends->second)).word, wire::KeeperWord::failed) << "the same id twice";
   EXPECT_EQ(ask(create_request(SandboxId::random())).word, wire::KeeperWord::failed) << "no control socket";
-  EXPECT_EQ(ask({.verb = wire::KeeperVerb::destroy, .serial = 1, .id = SandboxId::random()}).word, wire::KeeperWord::failed) << "an unknown id";
-  EXPECT_EQ(ask({.verb = static_cast<wire::KeeperVerb>(99), .serial = 1, .id = id}).word, wire::KeeperWord::failed) << "an unknown verb";
+  EXPECT_EQ(ask({.verb = wire::KeeperVerb::destroy, .serial = 1, .id = SandboxId::random()}).word,
+            wire::KeeperWord::failed)
+      << "an unknown id";
+  EXPECT_EQ(ask({.verb = static_cast<wire::KeeperVerb>(99), .serial = 1, .id = id}).word, wire::KeeperWord::failed)
+      << "an unknown verb";
   SandboxId path;
   std::ranges::fill(path.text, '/');
   ends = sandbox::InitLink::create();
-  EXPECT_EQ(ask(create_request(path), std::move(ends->second)).word, wire::KeeperWord::failed) << "an id that is a path";
+  EXPECT_EQ(ask(create_request(path), std::move(ends->second)).word, wire::KeeperWord::failed)
+      << "an id that is a path";
   auto no_memory = create_request(SandboxId::random());
   no_memory.memory_bytes = 0;
   ends = sandbox::InitLink::create();
@@ -226,7 +241,14 @@ TEST(KeeperDeath, NothingOutlivesAKilledFront) {
     if (!keeper) ::_exit(1);
     auto link = sandbox::InitLink::create();
     const jail::Limits limits;
-    const wire::KeeperRequest request{.verb = wire::KeeperVerb::create, .serial = 1, .id = SandboxId::random(), .memory_bytes = limits.memory_bytes, .disk_bytes = limits.disk_bytes, .inodes = limits.inodes, .pids = limits.pids, .cpu_millis = limits.cpu_millis};
+    const wire::KeeperRequest request{.verb = wire::KeeperVerb::create,
+                                      .serial = 1,
+                                      .id = SandboxId::random(),
+                                      .memory_bytes = limits.memory_bytes,
+                                      .disk_bytes = limits.disk_bytes,
+                                      .inodes = limits.inodes,
+                                      .pids = limits.pids,
+                                      .cpu_millis = limits.cpu_millis};
     if (!keeper->send(request, std::move(link->second))) ::_exit(2);
     link->first.spawn(1, shell("setsid sleep 1000 & sleep 1000"));
     wait_for(link->first, wire::FrameType::started);
@@ -237,7 +259,8 @@ TEST(KeeperDeath, NothingOutlivesAKilledFront) {
   pid_t keeper_pid = 0;
   ASSERT_EQ(::read(ends[0], &keeper_pid, sizeof keeper_pid), static_cast<ssize_t>(sizeof keeper_pid));
   ::waitpid(front, nullptr, 0);
-  // The keeper still holds our pipe's write end only until it let go of the front's descriptors; its death is what we wait for.
+  // The keeper still holds our pipe's write end only until it let go of the front's descriptors; its death is what we
+  // wait for.
   bool gone = false;
   for (int i = 0; i < 5000 && !gone; ++i) {
     const auto stat = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", keeper_pid));
@@ -245,7 +268,8 @@ TEST(KeeperDeath, NothingOutlivesAKilledFront) {
     ::usleep(1000);
   }
   EXPECT_TRUE(gone);
-  const auto left = ::system(fmt::format("find /sys/fs/cgroup -maxdepth 6 -path '*/cove-{}/s-*' | grep -q .", front).c_str());
+  const auto left =
+      ::system(fmt::format("find /sys/fs/cgroup -maxdepth 6 -path '*/cove-{}/s-*' | grep -q .", front).c_str());
   EXPECT_NE(left, 0) << "a sandbox's control group is left";
   std::error_code ec;
   fs::remove_all(pattern, ec);
