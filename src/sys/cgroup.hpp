@@ -83,6 +83,7 @@ class CgroupTree {
   std::string name_;
   std::array<Parent, kCgroupSlots> parents_;
   UniqueFd keeper_;
+  UniqueFd stepped_from_;  // the group this process left for the leaf `cove-front` in it
   bool v2_memory_ = false;
   bool v2_pids_ = false;
   bool v2_cpu_ = false;

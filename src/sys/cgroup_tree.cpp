@@ -97,27 +97,44 @@ void sweep(int base, std::string_view name) {
   }
 }
 
+std::string_view first_line(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
 // v2 hands controllers to children only where no process sits beside them, the root group excepted.
 Result<> hand_down_controllers(int dir) {
   COVE_TRY(const auto offered, read_file_at(dir, "cgroup.controllers"));
   COVE_TRY(const auto given, read_file_at(dir, "cgroup.subtree_control"));
   for (const std::string_view controller : {"memory", "pids", "cpu"}) {
-    const auto words = std::string_view(offered).substr(0, offered.find('\n'));
-    const auto have = std::string_view(given).substr(0, given.find('\n'));
+    const auto words = first_line(offered);
+    const auto have = first_line(given);
     if (!lists(words, controller, ' ') || lists(have, controller, ' ')) continue;
     COVE_CHECK(write_file_at(dir, "cgroup.subtree_control", fmt::format("+{}", controller)));
   }
   return {};
 }
 
+constexpr std::string_view kFront = "cove-front";
+
 // A service that was given a group of its own sits alone in it, exactly where controllers cannot be handed down from:
 // it moves into a leaf first.
 Result<> step_aside(int dir) {
   COVE_TRY(const auto procs, read_file_at(dir, "cgroup.procs"));
   if (procs != fmt::format("{}\n", ::getpid())) return fail(Errc::denied, "other processes are in this control group");
-  if (::mkdirat(dir, "cove-front", 0755) != 0 && errno != EEXIST)
-    return fail_errno(errno, "make control group cove-front");
-  return write_file_at(dir, "cove-front/cgroup.procs", "0");
+  if (::mkdirat(dir, kFront.data(), 0755) != 0 && errno != EEXIST) {
+    return fail_errno(errno, "make control group {}", kFront);
+  }
+  return write_file_at(dir, fmt::format("{}/cgroup.procs", kFront), "0");
+}
+
+// Whether a group lacks one of our controllers that the top has: systemd gives a plain service no cpu, for one.
+Result<bool> offers_less(const std::string& group, const std::string& top) {
+  COVE_TRY(const auto here, read_file_at(AT_FDCWD, group + "/cgroup.controllers"));
+  COVE_TRY(const auto there, read_file_at(AT_FDCWD, top + "/cgroup.controllers"));
+  const auto lacks = [&](std::string_view controller) {
+    return lists(first_line(there), controller, ' ') && !lists(first_line(here), controller, ' ');
+  };
+  return lacks("memory") || lacks("pids") || lacks("cpu");
 }
 
 }  // namespace
@@ -153,25 +170,31 @@ Result<> CgroupTree::add(CgroupSlot slot, const std::string& base_path, const Op
 }
 
 Result<> CgroupTree::add_unified(const std::string& mount, const std::string& own, const Options& options) {
-  auto attempt = [&](const std::string& base) -> Result<> {
-    COVE_TRY(const auto dir, open_at(AT_FDCWD, base, kDirFlags));
+  // An earlier tree of this process may have stepped aside already.
+  const bool aside = own.size() > mount.size() && own.ends_with(fmt::format("/{}", kFront));
+  const std::string home = aside ? own.substr(0, own.size() - kFront.size() - 1) : own;
+  const auto attempt = [&](const std::string& base) -> Result<> {
+    COVE_TRY(auto dir, open_at(AT_FDCWD, base, kDirFlags));
     if (auto handed = hand_down_controllers(dir.get()); !handed) {
       if (handed.error().sys_errno != EBUSY) return handed;
       COVE_CHECK(step_aside(dir.get()));
-      COVE_CHECK(hand_down_controllers(dir.get()));
+      stepped_from_ = std::move(dir);
+      COVE_CHECK(hand_down_controllers(stepped_from_.get()));
     }
     return add(CgroupSlot::unified, base, options);
   };
-  auto made = attempt(own);
-  // A login session's group is full of other processes; root may make ours beside it, at the top, as container engines
-  // do.
-  if (!made && own != mount && ::geteuid() == 0) made = attempt(mount);
+  // A login session's group is full of other processes and a service's may lack a controller; root may make ours beside
+  // it, at the top, as container engines do.
+  const bool may_use_top = home != mount && ::geteuid() == 0;
+  COVE_TRY(const bool top_first, may_use_top ? offers_less(home, mount) : Result<bool>(false));
+  auto made = attempt(top_first ? mount : home);
+  if (!made && may_use_top) made = attempt(top_first ? home : mount);
   COVE_CHECK(std::move(made));
 
   const int dir = dir_of(CgroupSlot::unified);
   COVE_CHECK(hand_down_controllers(dir));
   COVE_TRY(const auto given, read_file_at(dir, "cgroup.subtree_control"));
-  const auto words = std::string_view(given).substr(0, given.find('\n'));
+  const auto words = first_line(given);
   v2_memory_ = lists(words, "memory", ' ');
   v2_pids_ = lists(words, "pids", ' ');
   v2_cpu_ = lists(words, "cpu", ' ');
@@ -261,6 +284,11 @@ CgroupTree::~CgroupTree() {
   if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
   for (const auto& parent : parents_) {
     if (parent.dir) ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR);
+  }
+  // Back to where we came from, so that the group can be entered again. Another tree below it keeps us aside.
+  if (stepped_from_ && write_file_at(stepped_from_.get(), "cgroup.subtree_control", "-memory -pids -cpu") &&
+      write_file_at(stepped_from_.get(), "cgroup.procs", "0")) {
+    ::unlinkat(stepped_from_.get(), kFront.data(), AT_REMOVEDIR);
   }
 }
 
