@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/ioprio.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
@@ -54,7 +55,7 @@ constexpr Constant kErrnos[] = {NAMED(EPERM), NAMED(ENOSYS), NAMED(EACCES), NAME
 // What a profile may call by its name in the kernel's headers.
 // clang-format off
 constexpr Constant kConstants[] = {
-    NAMED(RLIMIT_CORE), NAMED(S_IFMT), NAMED(S_IFREG), NAMED(S_IFIFO), NAMED(S_IFSOCK),
+    NAMED(PRIO_USER), NAMED(IOPRIO_WHO_USER), NAMED(RLIMIT_CORE), NAMED(S_IFMT), NAMED(S_IFREG), NAMED(S_IFIFO), NAMED(S_IFSOCK),
     NAMED(CLONE_NEWNS), NAMED(CLONE_NEWCGROUP), NAMED(CLONE_NEWUTS), NAMED(CLONE_NEWIPC), NAMED(CLONE_NEWUSER),
     NAMED(CLONE_NEWPID), NAMED(CLONE_NEWNET),
     NAMED(PR_SET_NAME), NAMED(PR_GET_NAME), NAMED(PR_SET_VMA), NAMED(PR_SET_PDEATHSIG), NAMED(PR_GET_PDEATHSIG),

@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -40,6 +41,12 @@ Sequence front_sequence(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::string_view take_until(std::string_view& rest, char separator) {
+  const auto part = rest.substr(0, rest.find(separator));
+  rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+  return part;
+}
 
 bool valid_utf8(std::string_view bytes) {
   while (!bytes.empty()) {

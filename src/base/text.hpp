@@ -5,6 +5,9 @@
 
 namespace cove {
 
+// Takes the part before the first `separator`, and the separator, off the front of `rest`.
+std::string_view take_until(std::string_view& rest, char separator);
+
 // Strict: no overlong forms, no surrogates, nothing past U+10FFFF.
 bool valid_utf8(std::string_view bytes);
 // Every maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.

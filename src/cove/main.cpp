@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -33,6 +34,7 @@ int refuse(const std::string& message, bool as_json) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file too large for the caller's limit is an error to tell, not a death
   CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.",
                "cove");
   app.require_subcommand(1);

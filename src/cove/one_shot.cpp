@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,10 +18,30 @@ namespace cove::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{1000};  // for init to kill, drain and tell; then the whole sandbox goes
+constexpr std::chrono::seconds kReaderGrace{5};        // for a reader of ours to take anything at all after the end
 constexpr std::size_t kInputChunk = 32U << 10;
 // A pipe that polls writable takes this much without blocking (pipe(7)): a slow reader of ours never holds up the
 // clock.
 constexpr std::size_t kWriteChunk = 4096;
+
+bool is_pipe(int fd) {
+  struct stat st{};
+  return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+// Never wait, also when another process empties or fills a shared pipe between the poll and the call.
+ssize_t read_now(int fd, char* bytes, std::size_t size) {
+  const iovec data{.iov_base = bytes, .iov_len = size};
+  if (!is_pipe(fd)) return ::read(fd, bytes, size);
+  const auto n = ::preadv2(fd, &data, 1, -1, RWF_NOWAIT);
+  return n < 0 && errno == EOPNOTSUPP ? ::read(fd, bytes, size) : n;  // a FIFO with a name may not know of it
+}
+ssize_t write_now(int fd, char* bytes, std::size_t size) {
+  const iovec data{.iov_base = bytes, .iov_len = size};
+  if (!is_pipe(fd)) return ::write(fd, bytes, size);
+  const auto n = ::pwritev2(fd, &data, 1, -1, RWF_NOWAIT);
+  return n < 0 && errno == EOPNOTSUPP ? ::write(fd, bytes, size) : n;
+}
 
 sigset_t cancel_signals() {
   sigset_t set;
@@ -156,14 +178,13 @@ void OneShot::handle(Current& current, const wire::Frame& frame) {
 
 // Memory takes everything at once; a descriptor takes one piece whenever it polls writable.
 void OneShot::deliver(Current& current, Sink& sink, wire::Stream stream) {
-  const auto before = sink.delivered;
   if (sink.fd < 0) {
     sink.delivered = sink.captured.size();
   } else if (!sink.pending.empty()) {
     pollfd ready{.fd = sink.fd, .events = POLLOUT, .revents = 0};
     while (!sink.pending.empty() && ::poll(&ready, 1, 0) == 1) {
       const auto n = sink.broken ? static_cast<ssize_t>(sink.pending.size())
-                                 : ::write(sink.fd, sink.pending.data(), std::min(kWriteChunk, sink.pending.size()));
+                                 : write_now(sink.fd, sink.pending.data(), std::min(kWriteChunk, sink.pending.size()));
       if (n < 0 && (errno == EINTR || errno == EAGAIN)) break;
       if (n < 0) {
         // Nobody reads any more: as in a shell pipeline, the producer is told by ending it.
@@ -176,15 +197,20 @@ void OneShot::deliver(Current& current, Sink& sink, wire::Stream stream) {
         continue;
       }
       sink.delivered += static_cast<std::uint64_t>(n);
+      last_delivery_ = Clock::now();
       sink.pending.erase(0, static_cast<std::size_t>(n));
     }
   }
-  if (sink.delivered != before && !current.done) link_.acknowledge(current.id, stream, sink.delivered);
+  // Once everything has been told to die, what is left is bounded: take it all, so that init can finish, and pass it on
+  // after.
+  const auto taken = sink.delivered + (stopping_ ? sink.pending.size() : 0);
+  if (taken > sink.acknowledged && !current.done) link_.acknowledge(current.id, stream, taken);
+  sink.acknowledged = std::max(sink.acknowledged, taken);
 }
 
 void OneShot::take_input(Current& current) {
   std::array<char, kInputChunk> chunk;
-  const auto n = ::read(current.feed.input_fd, chunk.data(), chunk.size());
+  const auto n = read_now(current.feed.input_fd, chunk.data(), chunk.size());
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (n <= 0) {
     current.input_open = false;
@@ -245,13 +271,18 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed,
     link_.end_input(current.id);
   }
   // A sandbox that was never made closes the link too; the keeper will say why.
-  const auto over = [&] { return current.done || (link_closed_ && keeper_spoke_); };
+  // Everything was told to die; if init cannot even say so within its grace, the sandbox goes as a whole.
+  const auto given_up = [&] { return stopping_ && Clock::now() >= stop_grace_; };
+  const auto over = [&] { return current.done || (link_closed_ && keeper_spoke_) || given_up(); };
   while (!over() || !feed.out.pending.empty() || !feed.err.pending.empty()) {
     if (create_error_) return tl::unexpected<Error>(*create_error_);
     auto until = Clock::time_point::max();
-    if (stopping_) {
-      // Everything was told to die; if init cannot even say so, the sandbox goes as a whole.
-      if (Clock::now() >= stop_grace_) break;
+    if (given_up() && cancel_signal_ != 0) break;  // whoever cancels does not wait for a slow reader
+    if (stopping_ && over()) {
+      // A slow reader still gets it all; one that does not read at all cannot hold up a run that had to end.
+      until = std::max(last_delivery_, stop_grace_) + kReaderGrace;
+      if (Clock::now() >= until) break;
+    } else if (stopping_) {
       until = stop_grace_;
     } else if (timeout && current.started && !over()) {
       until = current.started_at + *timeout;
@@ -263,6 +294,7 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed,
     COVE_CHECK(turn(&current, until));
   }
   if (create_error_) return tl::unexpected<Error>(*create_error_);
+  current.end.undelivered = feed.out.pending.size() + feed.err.pending.size();
   if (!current.end.exited)
     current.end.wall = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - current.started_at);
   return current.end;

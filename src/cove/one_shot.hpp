@@ -22,6 +22,7 @@ struct Sink {
   std::string captured;  // never longer than the process's output limit
   std::string pending;   // for fd: not written yet; at most init's window
   std::uint64_t delivered = 0;
+  std::uint64_t acknowledged = 0;
   bool broken = false;  // the reader of fd is gone
 };
 
@@ -35,6 +36,7 @@ struct ProcessEnd {
   std::optional<wire::SpawnFailed> not_started;
   std::optional<wire::Exited> exited;  // neither: the sandbox is gone
   std::chrono::microseconds wall{0};   // from its start
+  std::uint64_t undelivered = 0;       // bytes of output that our own reader did not take
 };
 
 struct CreateOptions {
@@ -82,6 +84,7 @@ class OneShot {
   bool stopping_ = false;                         // the process being run
   std::optional<Error> output_error_;
   Clock::time_point stop_grace_;
+  Clock::time_point last_delivery_;
   bool link_closed_ = false;
   bool keeper_spoke_ = false;  // said whether the sandbox was made
   std::optional<Error> create_error_;

@@ -1,5 +1,6 @@
 #include "cove/run_command.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -7,7 +8,9 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
+#include <memory>
 
 #include "base/io.hpp"
 #include "base/units.hpp"
@@ -156,37 +159,55 @@ Result<> put(OneShot& shot, int input_fd, const std::string& path, std::uint32_t
       input_fd);
 }
 
-// Directories with all that is in them. Links stay links: following one could carry in what nobody meant to.
-Result<> put_tree(OneShot& shot, const fs::path& host, const std::string& path) {
-  COVE_TRY(const auto fd, open_at(AT_FDCWD, host, O_RDONLY | O_NONBLOCK));  // a FIFO must not hold us up
+wire::Spawn helper(wire::SpawnKind kind, std::vector<std::string> arguments) {
+  return {.kind = kind, .output_limit = 4096, .directory = "/", .argv = std::move(arguments)};
+}
+
+Result<> put_link(OneShot& shot, int dir, const std::string& name, const std::string& path) {
+  std::array<char, 4096> target;
+  const auto size = ::readlinkat(dir, name.c_str(), target.data(), target.size());
+  if (size < 0) return fail_errno(errno, "read link {}", name);
+  return errand(
+      shot, helper(wire::SpawnKind::make_link, {path, std::string(target.data(), static_cast<std::size_t>(size))}), -1);
+}
+
+// What the caller named may be a link; below it links stay links, because following one could carry in what nobody
+// meant to. Everything is opened relative to its directory's descriptor, so nothing can be swapped in on the way.
+enum class Links { follow, keep };
+Result<> put_tree(OneShot& shot, int dir, const std::string& name, const std::string& path, Links links) {
+  const int flags = O_RDONLY | O_NONBLOCK | (links == Links::keep ? O_NOFOLLOW : 0);  // a FIFO must not hold us up
+  auto fd = open_at(dir, name, flags);
+  if (!fd && fd.error().sys_errno == ELOOP && links == Links::keep) return put_link(shot, dir, name, path);
+  if (!fd) return tl::unexpected<Error>(fd.error());
   struct stat st{};
-  if (::fstat(fd.get(), &st) != 0) return fail_errno(errno, "stat {}", host.string());
-  if (S_ISREG(st.st_mode)) return put(shot, fd.get(), path, (st.st_mode & 0111) != 0 ? 0755 : 0644);
+  if (::fstat(fd->get(), &st) != 0) return fail_errno(errno, "stat {}", name);
+  if (S_ISREG(st.st_mode)) return put(shot, fd->get(), path, (st.st_mode & 0111) != 0 ? 0755 : 0644);
   if (!S_ISDIR(st.st_mode)) return fail(Errc::invalid, "neither a file nor a directory");
-  COVE_CHECK(errand(
-      shot, {.kind = wire::SpawnKind::make_directory, .output_limit = 4096, .directory = "/", .argv = {path}}, -1));
-  std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(host, ec)) {
-    const auto inside = path + "/" + entry.path().filename().string();
-    if (!entry.is_symlink(ec)) {
-      COVE_CHECK(put_tree(shot, entry.path(), inside));
-      continue;
-    }
-    COVE_CHECK(errand(shot,
-                      {.kind = wire::SpawnKind::make_link,
-                       .output_limit = 4096,
-                       .directory = "/",
-                       .argv = {inside, fs::read_symlink(entry.path(), ec)}},
-                      -1));
+  COVE_CHECK(errand(shot, helper(wire::SpawnKind::make_directory, {path}), -1));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd->get()), [](DIR* d) { return ::closedir(d); });
+  if (!entries) return fail_errno(errno, "read directory {}", name);
+  const int here = fd->release();  // closedir() closes it
+  while (const auto* entry = ::readdir(entries.get())) {
+    const std::string_view inside = entry->d_name;
+    if (inside == "." || inside == "..") continue;
+    COVE_CHECK(put_tree(shot, here, entry->d_name, fmt::format("{}/{}", path, inside), Links::keep));
   }
-  if (ec) return fail_errno(ec.value(), "read {}", host.string());
   return {};
+}
+
+// Whether a result must be written into what is there, a FIFO or a device, rather than put in its place.
+bool is_special(const std::string& path) {
+  struct stat st{};
+  return ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
 }
 
 // Into a file beside the target first, so that a failure leaves no half of a result.
 Result<std::uint64_t> get(OneShot& shot, const HostFile& file, const RunOptions& options) {
-  const auto aside = file.host_path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
-  COVE_TRY(const auto fd, open_at(AT_FDCWD, aside, O_WRONLY | O_CREAT | O_EXCL, 0666));
+  const bool special = is_special(file.host_path);
+  const auto aside =
+      special ? file.host_path : file.host_path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
+  COVE_TRY(const auto fd,
+           open_at(AT_FDCWD, aside, special ? O_WRONLY | O_NONBLOCK : O_WRONLY | O_CREAT | O_EXCL, 0666));
   const wire::Spawn spawn{.kind = wire::SpawnKind::get_file,
                           .output_limit = options.limits.disk_bytes,
                           .directory = "/",
@@ -196,12 +217,14 @@ Result<std::uint64_t> get(OneShot& shot, const HostFile& file, const RunOptions&
   auto end = shot.run(spawn, feed, kCopyTimeout);
   if (end && end->exited && end->exited->out_bytes > options.limits.disk_bytes)
     end = fail(Errc::over_limit, "larger than the sandbox's whole disk");
-  if (end && end->exited && end->exited->exit_code == 0 && ::rename(aside.c_str(), file.host_path.c_str()) == 0)
-    return end->exited->out_bytes;
+  if (end && feed.out.broken)
+    end = fail(Errc::io, fmt::format("write {}: its reader left or it is full", file.host_path));
+  const bool whole = end && end->exited && end->exited->exit_code == 0;
+  if (whole && (special || ::rename(aside.c_str(), file.host_path.c_str()) == 0)) return end->exited->out_bytes;
   const int rename_errno = errno;
-  ::unlink(aside.c_str());
+  if (!special) ::unlink(aside.c_str());
   if (!end) return tl::unexpected<Error>(end.error());
-  if (end->exited && end->exited->exit_code == 0) return fail_errno(rename_errno, "write {}", file.host_path);
+  if (whole) return fail_errno(rename_errno, "write {}", file.host_path);
   auto message = feed.err.captured.empty() ? "the sandbox ended" : feed.err.captured;
   while (message.ends_with('\n')) message.pop_back();
   return fail(Errc::not_found, message);
@@ -315,7 +338,7 @@ Attempt<RunReport> Run::attempt() {
                 .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {
-    auto copied = put_tree(*shot, file.host_path, file.sandbox_path);
+    auto copied = put_tree(*shot, AT_FDCWD, file.host_path, file.sandbox_path, Links::follow);
     if (!copied && shot->cancel_signal() != 0)
       return tl::unexpected(Trouble{.status = 128 + shot->cancel_signal(), .message = "cancelled"});
     if (!copied)

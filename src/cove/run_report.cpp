@@ -108,6 +108,8 @@ void print_lines(sandbox::Reason reason, const RunReport& report, const RunOptio
   }
   if (options.quiet) return;
   if (const auto line = line_for(reason, report, options); !line.empty()) tell("{}", line);
+  if (report.end.undelivered > 0)
+    tell("{} bytes of output were not read by anyone and are lost", report.end.undelivered);
   if (!report.end.exited) return;
   const auto out = lost(report.end.exited->out_bytes, options.output_limit);
   const auto err = lost(report.end.exited->err_bytes, options.output_limit);

@@ -317,9 +317,14 @@ int Init::poll_timeout() const {
   std::int64_t wait = -1;
   for (const auto& process : processes_) {
     if (!process.reaped || process.told) continue;
+    // What waits for the front to read waits for that alone; anything else is told at its time, at once if that has
+    // come.
+    const bool blocked = !process.out.all_sent() || !process.err.all_sent() ||
+                         (process.out.is_open() && !process.out.wants_input()) ||
+                         (process.err.is_open() && !process.err.wants_input());
+    if (blocked) continue;
     const auto left = std::max<std::int64_t>(0, process.drain_until - now_millis());
-    // Past the deadline only a front that reads again can help: nothing to wake up for.
-    if (left > 0) wait = wait < 0 ? left : std::min(wait, left);
+    wait = wait < 0 ? left : std::min(wait, left);
   }
   return static_cast<int>(wait);
 }
@@ -358,9 +363,9 @@ int Init::run() {
     }
     if (::poll(polls.data(), polls.size(), poll_timeout()) < 0 && errno != EINTR) return 1;
     if (polls[1].revents != 0) {
+      // One at a time: whoever sends us SIGCHLD in a loop must not keep us here.
       signalfd_siginfo info;
-      while (::read(signals, &info, sizeof info) > 0) {
-      }
+      [[maybe_unused]] const auto n = ::read(signals, &info, sizeof info);
       reap();
     }
     if (polls[0].revents != 0) take_frames();

@@ -181,7 +181,8 @@ Result<> build(const fs::path& root) {
 void sweep_old_roots(const fs::path& roots, const fs::path& kept) {
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(roots, ec)) {
-    if (entry.path() == kept || !entry.path().filename().string().starts_with("host-")) continue;
+    const auto name = entry.path().filename().string();
+    if (entry.path() == kept || !(name.starts_with("host-") || name.starts_with(".building-"))) continue;
     const UniqueFd lock(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ec);
   }
@@ -218,6 +219,8 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
     // Built aside and moved into place whole: a second starter sees it ready or not at all.
     const fs::path aside = roots / (".building-" + std::string(SandboxId::random().view()));
     COVE_CHECK(make_directories(aside));
+    COVE_TRY(const auto building, open_at(AT_FDCWD, aside, O_RDONLY | O_DIRECTORY));
+    ::flock(building.get(), LOCK_EX);  // what a builder that was killed left has no such lock, and is swept
     auto built = build(aside);
     if (built && ::rename(aside.c_str(), ready.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
       built = fail_errno(errno, "move {} into place", ready.string());

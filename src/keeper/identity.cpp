@@ -14,6 +14,7 @@
 
 #include "base/io.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
 
 namespace cove::keeper {
 namespace {
@@ -62,8 +63,8 @@ std::optional<std::pair<uid_t, std::uint32_t>> subordinate_range(const char* fil
   const std::string by_number = std::to_string(::getuid());
   std::string_view rest = *text;
   while (!rest.empty()) {
-    const auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto line = take_until(rest, '\n');
+
     const auto colon = line.find(':');
     const auto second = line.find(':', colon + 1);
     if (colon == std::string_view::npos || second == std::string_view::npos) continue;

@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "base/io.hpp"
+#include "base/text.hpp"
 
 namespace cove::sys {
 namespace {
@@ -34,8 +35,8 @@ std::uint64_t read_keyed(int dir, const char* file, std::string_view key) {
   if (!text) return 0;
   std::string_view rest = *text;
   while (!rest.empty()) {
-    const auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto line = take_until(rest, '\n');
+
     if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
       return number_in(line.substr(key.size() + 1));
   }
@@ -88,6 +89,11 @@ Result<> Cgroup::limit(const CgroupTree& tree, const CgroupLimits& limits) {
     if (auto both = write_limit(memory, "memory.memsw.limit_in_bytes", limits.memory_bytes);
         !both && both.error().code != Errc::not_found)
       return both;
+    // Socket buffers are a count of their own on v1; without a limit a sandbox could queue gigabytes to itself.
+    if (auto sockets = write_limit(memory, "memory.kmem.tcp.limit_in_bytes", limits.memory_bytes / 4);
+        !sockets && sockets.error().code != Errc::not_found) {
+      return sockets;
+    }
   }
   const std::uint64_t quota = std::max<std::uint64_t>(1000, limits.cpu_millis * kCpuPeriodUsec / 1000);
   if (tree.v2_cpu_) {
@@ -161,8 +167,8 @@ Result<> Cgroup::kill_frozen() {
   COVE_TRY(const auto procs, read_file_at(dir, "cgroup.procs"));
   std::string_view rest = procs;
   while (!rest.empty()) {
-    const auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto line = take_until(rest, '\n');
+
     // Frozen processes cannot exit, so none of these numbers can have been given to someone else.
     if (const auto pid = static_cast<pid_t>(number_in(line)); pid > 1) ::kill(pid, SIGKILL);
   }

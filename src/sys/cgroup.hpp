@@ -77,6 +77,7 @@ class CgroupTree {
   [[nodiscard]] int dir_of(CgroupSlot slot) const { return parents_[static_cast<std::size_t>(slot)].dir.get(); }
   Result<> add(CgroupSlot slot, const std::string& base_path, const Options& options);
   Result<> weigh();
+  void clear();
   Result<> add_unified(const std::string& mount, const std::string& own, const Options& options);
 
   CgroupMode mode_ = CgroupMode::none;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/io.hpp"
+#include "base/text.hpp"
 #include "sys/cgroup.hpp"
 #include "sys/mountinfo.hpp"
 
@@ -29,8 +30,8 @@ struct Membership {
 std::vector<Membership> memberships(std::string_view text) {
   std::vector<Membership> out;
   while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto line = take_until(text, '\n');
+
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
     if (first == std::string_view::npos || second == std::string_view::npos) continue;
@@ -74,26 +75,27 @@ bool alive(std::string_view group_name) {
   return ::kill(pid, 0) == 0 || errno == EPERM;
 }
 
-// Groups named like ours ("cove-PID") whose maker is gone: what a `kill -9` left. Only empty ones can be removed, so a
-// sandbox that outlives its maker on purpose keeps its group.
+std::vector<std::string> directories_in(int dir) {
+  std::vector<std::string> names;
+  const int copy = ::openat(dir, ".", kDirFlags);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
+                                                    [](DIR* d) { return ::closedir(d); });
+  while (const auto* entry = entries ? ::readdir(entries.get()) : nullptr) {
+    if (entry->d_type == DT_DIR && entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+// Groups named like ours ("cove-PID") whose maker is gone, or had our pid before us: what a `kill -9` left. Only empty
+// ones can be removed, so a sandbox that outlives its maker on purpose keeps its group.
 void sweep(int base, std::string_view name) {
   const auto prefix = name.substr(0, name.rfind('-') + 1);
   if (prefix.empty()) return;
-  const int copy = ::openat(base, ".", kDirFlags);
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(copy < 0 ? nullptr : ::fdopendir(copy),
-                                                [](DIR* d) { return ::closedir(d); });
-  if (!dir) return;
-  while (const auto* entry = ::readdir(dir.get())) {
-    const std::string_view found = entry->d_name;
-    if (entry->d_type != DT_DIR || !found.starts_with(prefix) || alive(found)) continue;
-    const UniqueFd stale(::openat(base, entry->d_name, kDirFlags));
-    const int inner_copy = ::openat(base, entry->d_name, kDirFlags);
-    const std::unique_ptr<DIR, int (*)(DIR*)> inner(inner_copy < 0 ? nullptr : ::fdopendir(inner_copy),
-                                                    [](DIR* d) { return ::closedir(d); });
-    while (const auto* leaf = inner ? ::readdir(inner.get()) : nullptr) {
-      if (leaf->d_type == DT_DIR && leaf->d_name[0] != '.') ::unlinkat(stale.get(), leaf->d_name, AT_REMOVEDIR);
-    }
-    ::unlinkat(base, entry->d_name, AT_REMOVEDIR);
+  for (const auto& found : directories_in(base)) {
+    if (!found.starts_with(prefix) || (found != name && alive(found))) continue;
+    const UniqueFd stale(::openat(base, found.c_str(), kDirFlags));
+    for (const auto& leaf : directories_in(stale.get())) ::unlinkat(stale.get(), leaf.c_str(), AT_REMOVEDIR);
+    ::unlinkat(base, found.c_str(), AT_REMOVEDIR);
   }
 }
 
@@ -279,11 +281,42 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
   return tree;
 }
 
+// Ends and removes what is still below us: a keeper that was killed could not.
+void CgroupTree::clear() {
+  for (const auto slot : {CgroupSlot::unified, CgroupSlot::freezer}) {
+    if (!has(slot)) continue;
+    for (const auto& leaf : directories_in(dir_of(slot))) {
+      const UniqueFd dir(::openat(dir_of(slot), leaf.c_str(), kDirFlags));
+      if (dir && write_file_at(dir.get(), "cgroup.kill", "1")) continue;
+      const auto procs = dir ? read_file_at(dir.get(), "cgroup.procs").value_or("") : "";
+      for (std::string_view rest = procs; !rest.empty();) {
+        pid_t pid = 0;
+        const auto line = take_until(rest, '\n');
+        std::from_chars(line.data(), line.data() + line.size(), pid);
+        if (pid > 1) ::kill(pid, SIGKILL);
+      }
+    }
+  }
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    bool left = false;
+    for (const auto& parent : parents_) {
+      if (!parent.dir) continue;
+      for (const auto& leaf : directories_in(parent.dir.get())) {
+        left = ::unlinkat(parent.dir.get(), leaf.c_str(), AT_REMOVEDIR) != 0 || left;
+      }
+    }
+    if (!left) return;
+    ::usleep(1000);
+  }
+}
+
 CgroupTree::~CgroupTree() {
   if (made_by_ != ::getpid()) return;
   if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
   for (const auto& parent : parents_) {
-    if (parent.dir) ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR);
+    if (!parent.dir || ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR) == 0) continue;
+    clear();
+    ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR);
   }
   // Back to where we came from, so that the group can be entered again. Another tree below it keeps us aside.
   if (stepped_from_ && write_file_at(stepped_from_.get(), "cgroup.subtree_control", "-memory -pids -cpu") &&

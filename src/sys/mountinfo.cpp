@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/io.hpp"
+#include "base/text.hpp"
 
 namespace cove::sys {
 namespace {
@@ -24,9 +25,8 @@ std::string unescaped(std::string_view text) {
 std::vector<std::string_view> words(std::string_view line) {
   std::vector<std::string_view> out;
   while (!line.empty()) {
-    const auto word = line.substr(0, line.find(' '));
+    const auto word = take_until(line, ' ');
     out.push_back(word);
-    line.remove_prefix(std::min(line.size(), word.size() + 1));
   }
   return out;
 }
@@ -36,8 +36,8 @@ std::vector<std::string_view> words(std::string_view line) {
 std::vector<Mount> parse_mounts(std::string_view text) {
   std::vector<Mount> mounts;
   while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto line = take_until(text, '\n');
+
     const auto word = words(line);
     // id parent major:minor root target options [tags...] - type source super-options
     std::size_t dash = 6;

@@ -243,6 +243,13 @@ INSTANTIATE_TEST_SUITE_P(, SeccompArguments, testing::Values(
     ArgRow{"TerminalNumberSignExtended", SYS_ioctl, {0, kSigned(static_cast<int>(TIOCGPTN))}, "allow"},
     ArgRow{"BytesWaiting", SYS_ioctl, {0, FIONREAD}, "allow"},
 
+    ArgRow{"LimitsOfInitStay", SYS_prlimit64, {1, RLIMIT_NOFILE}, "EPERM"},
+    ArgRow{"SchedulingOfInitStays", SYS_sched_setscheduler, {1, SCHED_IDLE}, "EPERM"},
+    ArgRow{"AffinityOfInitStays", SYS_sched_setaffinity, {1}, "EPERM"},
+    ArgRow{"AffinityOfAThreadIsFree", SYS_sched_setaffinity, {7}, "allow"},
+    ArgRow{"PriorityOfInitStays", SYS_setpriority, {PRIO_PROCESS, 1}, "EPERM"},
+    ArgRow{"PriorityOfTheWholeUserStays", SYS_setpriority, {PRIO_USER, 0}, "EPERM"},
+    ArgRow{"OwnPriorityIsFree", SYS_setpriority, {PRIO_PROCESS, 0}, "allow"},
     ArgRow{"SG13_CoreLimitStays", SYS_setrlimit, {RLIMIT_CORE}, "EPERM"},
     ArgRow{"SG13_CoreLimitStaysByPrlimit", SYS_prlimit64, {0, RLIMIT_CORE}, "EPERM"},
     ArgRow{"SG13_CoreLimitStaysWhateverIsAbove", SYS_prlimit64, {0, RLIMIT_CORE | (1ULL << 32)}, "EPERM"},
