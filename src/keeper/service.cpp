@@ -111,7 +111,8 @@ void Service::say(wire::KeeperReply reply, const Sandbox* sandbox) {
   if (sandbox != nullptr) {
     reply.id = sandbox->id;
     reply.host_uid = static_cast<std::int32_t>(sandbox->uid);
-    if (sandbox->cgroup) {
+    // A newborn has used nothing worth the reading.
+    if (sandbox->cgroup && reply.word != wire::KeeperWord::created) {
       const auto usage = sandbox->cgroup->usage();
       reply.cpu_usec = usage.cpu_usec;
       reply.memory_peak_bytes = usage.memory_peak_bytes;

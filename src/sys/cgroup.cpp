@@ -45,11 +45,16 @@ std::uint64_t read_keyed(int dir, const char* file, std::string_view key) {
 
 // A limit the kernel rounded or ignored is not the limit that was asked for.
 Result<> write_limit(int dir, const char* file, std::uint64_t value) {
+  COVE_TRY(const auto fd, open_at(dir, file, O_RDWR));
   const auto text = std::to_string(value);
-  COVE_CHECK(write_file_at(dir, file, text));
-  COVE_TRY(const auto back, read_file_at(dir, file));
-  if (number_in(back) > value)
-    return fail(Errc::unsupported, fmt::format("{} did not take {}: it says {}", file, value, back));
+  if (::pwrite(fd.get(), text.data(), text.size(), 0) < 0) return fail_errno(errno, "write {} to {}", value, file);
+  std::array<char, 32> back{};
+  const auto size = ::pread(fd.get(), back.data(), back.size(), 0);
+  if (size < 0) return fail_errno(errno, "read {}", file);
+  const std::string_view said(back.data(), static_cast<std::size_t>(size));
+  if (number_in(said) > value) {
+    return fail(Errc::unsupported, fmt::format("{} did not take {}: it says {}", file, value, said));
+  }
   return {};
 }
 
