@@ -7,7 +7,7 @@ import os
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
-BAD = 0xDEAD000  # nobody maps this: EFAULT would mean that the kernel had begun to work
+BAD = 0x7FFFFFFFFFFFF000  # outside every address space: EFAULT would mean that the kernel had begun to work
 NR = {
     "mmap": 9, "mprotect": 10, "ioctl": 16, "shmget": 29, "shmat": 30, "getpid": 39, "socket": 41, "clone": 56, "fork": 57, "semget": 64, "msgget": 68,
     "ptrace": 101, "syslog": 103, "setuid": 105, "setgid": 106, "setgroups": 116, "setresuid": 117, "setresgid": 119, "capset": 126,
