@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -103,6 +106,28 @@ void execute(const wire::Spawn& spawn) {
   give_up(3, wire::SpawnStage::program, EINVAL);
 }
 
+// Lives as long as anything the process started: orphans below it become its children and not init's, so that the tree
+// stays one. It holds nothing but its line to init.
+[[noreturn]] void supervise(pid_t watched, int status_fd) {
+  const bool moved = ::dup3(status_fd, 3, O_CLOEXEC) == 3 || status_fd == 3;
+  ::syscall(SYS_close_range, 4, ~0U, 0);
+  for (int fd = 0; fd < 3; ++fd) ::close(fd);
+  SupervisorWord word{.kind = SupervisorWord::Kind::started, .pid = watched};
+  bool told = moved && ::write(3, &word, sizeof word) == sizeof word;
+  while (told) {
+    rusage usage{};
+    int status = 0;
+    const pid_t ended = ::wait4(-1, &status, 0, &usage);
+    if (ended < 0 && errno == EINTR) continue;
+    if (ended < 0) break;  // no child is left
+    if (ended != watched) continue;
+    word = {.kind = SupervisorWord::Kind::ended, .pid = watched, .status = status, .cpu_usec = cpu_usec(usage)};
+    told = ::write(3, &word, sizeof word) == sizeof word;
+    ::close(3);
+  }
+  ::_exit(0);
+}
+
 bool set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
@@ -129,17 +154,25 @@ std::pair<int, int> open_terminal(const wire::Spawn& spawn) {
 
 }  // namespace
 
+std::uint64_t cpu_usec(const rusage& usage) {
+  return static_cast<std::uint64_t>((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
+                                    usage.ru_stime.tv_usec);
+}
+
 Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {
+  const bool supervised = spawn.supervision == wire::Supervision::tree;
+  std::array<int, 2> status{-1, -1};
   std::array<int, 2> in{-1, -1};
   std::array<int, 2> out{-1, -1};
   std::array<int, 2> err{-1, -1};
   std::array<int, 2> report{-1, -1};
   const auto failed = [&](wire::SpawnStage stage) {
     failure = {.stage = stage, .sys_errno = errno};
-    close_all({in[0], in[1], out[0], out[1], err[0], err[1], report[0], report[1]});
+    close_all({in[0], in[1], out[0], out[1], err[0], err[1], report[0], report[1], status[0], status[1]});
     return Spawned{};
   };
   if (::pipe2(report.data(), O_CLOEXEC) != 0) return failed(wire::SpawnStage::fork);
+  if (supervised && ::pipe2(status.data(), O_CLOEXEC) != 0) return failed(wire::SpawnStage::fork);
   if (spawn.terminal == wire::Terminal::yes) {
     const auto [master, slave] = open_terminal(spawn);
     if (master < 0) return failed(wire::SpawnStage::terminal);
@@ -152,16 +185,25 @@ Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {
   }
   const pid_t pid = ::fork();
   if (pid == 0) {
+    if (supervised) {
+      ::setsid();
+      ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+      const pid_t watched = ::fork();
+      if (watched < 0) give_up(report[1], wire::SpawnStage::fork, errno);
+      if (watched > 0) supervise(watched, status[1]);
+    }
     const bool terminal = spawn.terminal == wire::Terminal::yes;
     become(spawn, in[0], terminal ? in[0] : out[1], terminal ? in[0] : err[1], report[1]);
   }
   if (pid < 0) return failed(wire::SpawnStage::fork);
-  close_all({in[0], out[1], err[1], report[1]});
+  close_all({in[0], out[1], err[1], report[1], status[1]});
   set_nonblocking(in[1]);
   set_nonblocking(out[0]);
   if (err[0] >= 0) set_nonblocking(err[0]);
   set_nonblocking(report[0]);
-  return Spawned{.pid = pid, .input = in[1], .output = out[0], .error = err[0], .report = report[0]};
+  if (supervised) set_nonblocking(status[0]);
+  return Spawned{
+      .pid = pid, .input = in[1], .output = out[0], .error = err[0], .report = report[0], .status = status[0]};
 }
 
 }  // namespace cove::init

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
+
+#include <cstdint>
 
 #include "wire/init_messages.hpp"
 
@@ -18,7 +21,17 @@ struct Spawned {
   int output = -1;  // read end of stdout, or the terminal (a duplicate of it)
   int error = -1;
   int report = -1;  // end of file once it runs its program; a ChildReport if it cannot
+  int status = -1;  // supervised: SupervisorWords
 };
+
+// What a supervisor says: first the pid of the process it watches, then how that ended.
+struct SupervisorWord {
+  enum class Kind : int { started, ended } kind{};
+  pid_t pid = -1;
+  int status = 0;  // as of wait(2)
+  std::uint64_t cpu_usec = 0;
+};
+std::uint64_t cpu_usec(const rusage& usage);
 
 // Forks a process for `spawn`. On failure pid is -1 and `report` is closed; the stage and errno are in `failure`.
 Spawned start_child(const wire::Spawn& spawn, ChildReport& failure);

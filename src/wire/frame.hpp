@@ -18,6 +18,9 @@ enum class FrameType : std::uint16_t {
   signal = 5,
   resize = 6,
   kill_everything = 7,  // SIGKILL to every process but init; each then reports its exit as usual
+  kill_tree = 8,        // SIGKILL to a supervised process and all it started; its exit is reported as usual
+  replay = 9,           // after `known`: send output from a number on, and whatever comes
+  forget = 10,          // an ended process: its output will not be asked for again
   // from init
   ready = 32,
   started = 33,
@@ -26,6 +29,8 @@ enum class FrameType : std::uint16_t {
   input_room = 36,  // the process took input up to an offset
   flood = 37,       // output far beyond its limit is being thrown away
   exited = 38,
+  known = 39,   // on a new connection, one for each process there is
+  synced = 40,  // every `known` has been said
 };
 
 struct FrameHeader {

@@ -11,12 +11,34 @@ bool known(Stream stream) {
 
 }  // namespace
 
+std::string encode(const Known& message) {
+  std::string out;
+  Writer writer(out);
+  writer.number(message.state);
+  writer.number(message.first_sequence);
+  writer.number(message.next_sequence);
+  writer.number(message.input_taken);
+  return out;
+}
+
+std::optional<Known> decode_known(std::string_view payload) {
+  Reader reader(payload);
+  Known message;
+  message.state = reader.number<ProcessState>();
+  message.first_sequence = reader.number<std::uint64_t>();
+  message.next_sequence = reader.number<std::uint64_t>();
+  message.input_taken = reader.number<std::uint64_t>();
+  if (!reader.complete() || message.state > ProcessState::ended) return std::nullopt;
+  return message;
+}
+
 std::string encode(const Spawn& message) {
   std::string out;
   Writer writer(out);
   writer.number(message.kind);
   writer.number(message.terminal);
   writer.number(message.after_exit);
+  writer.number(message.supervision);
   writer.number(message.rows);
   writer.number(message.columns);
   writer.number(message.file_mode);
@@ -40,6 +62,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   message.kind = reader.number<SpawnKind>();
   message.terminal = reader.number<Terminal>();
   message.after_exit = reader.number<AfterExit>();
+  message.supervision = reader.number<Supervision>();
   message.rows = reader.number<std::uint16_t>();
   message.columns = reader.number<std::uint16_t>();
   message.file_mode = reader.number<std::uint32_t>();
@@ -58,16 +81,17 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     message.files.push_back(std::move(file));
   }
   const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::make_link &&
-                    message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox;
+                    message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox && message.supervision <= Supervision::tree;
   if (!sane) return std::nullopt;
   return message;
 }
 
 std::string encode(const Output& message) {
   std::string out;
-  out.reserve(message.bytes.size() + 16);
+  out.reserve(message.bytes.size() + 24);
   Writer writer(out);
   writer.number(message.stream);
+  writer.number(message.sequence);
   writer.number(message.offset);
   out.append(message.bytes);
   return out;
@@ -77,6 +101,7 @@ std::optional<Output> decode_output(std::string_view payload) {
   Reader reader(payload);
   Output message;
   message.stream = reader.number<Stream>();
+  message.sequence = reader.number<std::uint64_t>();
   message.offset = reader.number<std::uint64_t>();
   message.bytes = reader.rest();
   if (!reader.complete() || !known(message.stream)) return std::nullopt;

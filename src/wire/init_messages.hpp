@@ -24,6 +24,9 @@ enum class Terminal : std::uint8_t { no, yes };
 // What init does once this process has ended and its end has been told.
 enum class AfterExit : std::uint8_t { stay, end_sandbox };
 
+// Whether what the process starts can be told from what others started: only then can its whole tree be killed.
+enum class Supervision : std::uint8_t { none, tree };
+
 struct InlineFile {
   std::string path;
   std::uint32_t mode = 0644;
@@ -34,6 +37,7 @@ struct Spawn {
   SpawnKind kind = SpawnKind::program;
   Terminal terminal = Terminal::no;
   AfterExit after_exit = AfterExit::stay;
+  Supervision supervision = Supervision::none;
   std::uint16_t rows = 24;
   std::uint16_t columns = 80;
   std::uint32_t file_mode = 0644;
@@ -50,8 +54,12 @@ inline constexpr std::uint64_t kInputAhead = 256U << 10;
 
 enum class Stream : std::uint8_t { out = 1, err = 2 };
 
+// Events of a process are numbered: 1 is its start, then its output, then its end.
+inline constexpr std::uint64_t kFirstOutput = 2;
+
 struct Output {
   Stream stream = Stream::out;
+  std::uint64_t sequence = 0;
   std::uint64_t offset = 0;  // of the first byte, in the stream as kept
   std::string_view bytes;
 };
@@ -78,6 +86,16 @@ struct Exited {
   std::uint64_t disk_free_inodes = 0;
 };
 
+// What a new front is told of a process that it did not start.
+enum class ProcessState : std::uint8_t { starting, running, ended };
+struct Known {
+  ProcessState state = ProcessState::starting;
+  std::uint64_t first_sequence = 0;  // of the output still held
+  std::uint64_t next_sequence = 0;
+  std::uint64_t input_taken = 0;
+};
+
+std::string encode(const Known& message);
 std::string encode(const Spawn& message);
 std::string encode(const Output& message);
 std::string encode(const Acknowledge& message);
@@ -85,6 +103,7 @@ std::string encode(const SpawnFailed& message);
 std::string encode(const Exited& message);
 
 // nullopt when the payload is not exactly such a message.
+std::optional<Known> decode_known(std::string_view payload);
 std::optional<Spawn> decode_spawn(std::string_view payload);
 std::optional<Output> decode_output(std::string_view payload);
 std::optional<Acknowledge> decode_acknowledge(std::string_view payload);

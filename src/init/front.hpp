@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/frame.hpp"
+
+namespace cove::init {
+
+// The line to whoever drives this sandbox. Init is born either with a line that is open already and ends with it, or
+// with a listening socket: then a front may go and another come, and the sandbox lives on between them.
+class Front {
+ public:
+  explicit Front(int fd);
+
+  // A sandbox without a front, and no way to get one, has no reason to live.
+  [[nodiscard]] bool may_come_back() const { return listener_ >= 0; }
+  [[nodiscard]] bool connected() const { return fd_ >= 0; }
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int listener() const { return listener_; }
+
+  // Takes the newest connection that waits; the one before it is closed. True when there is a new one.
+  bool accept_newest();
+
+  // Lost when nobody is connected: a new front is told how things stand instead.
+  void say(wire::FrameType type, std::uint32_t process, std::string_view payload);
+  void flush();
+  [[nodiscard]] std::size_t waiting() const { return outbox_.size() - sent_; }
+
+  // Reads what there is. False when there is no more to read now.
+  bool read_some(char* scratch, std::size_t size);
+  std::optional<wire::Frame> next() { return inbox_.next(); }
+  void check() {
+    if (inbox_.broken()) disconnect();
+  }
+
+ private:
+  void disconnect();
+
+  int listener_ = -1;
+  int fd_ = -1;
+  wire::FrameReader inbox_;
+  std::string outbox_;
+  std::size_t sent_ = 0;
+};
+
+}  // namespace cove::init

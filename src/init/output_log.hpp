@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/init_messages.hpp"
+
+namespace cove::init {
+
+// What one process wrote, both streams in the order it was read, cut into numbered pieces. At most kWindow bytes of a
+// stream wait for the front's acknowledgement; while that is full nothing is read, so the pipe fills and the producer
+// waits. Past the limit bytes are counted and thrown away. Acknowledged pieces are kept as far as `history` allows, for
+// a front that comes back and asks again.
+class OutputLog {
+ public:
+  static constexpr std::size_t kWindow = 256U << 10;
+
+  OutputLog(std::uint64_t limit, std::size_t history) : limit_(limit), history_(history) {}
+
+  void open(wire::Stream stream, int fd) { source(stream).fd = fd; }
+  [[nodiscard]] int fd(wire::Stream stream) const { return source(stream).fd; }
+  [[nodiscard]] bool is_open(wire::Stream stream) const { return source(stream).fd >= 0; }
+  [[nodiscard]] bool any_open() const { return is_open(wire::Stream::out) || is_open(wire::Stream::err); }
+  void close(wire::Stream stream);
+
+  // Nothing more is kept: what comes is read and forgotten, so that whoever still writes is not stopped by us.
+  void ignore_from_now() { ignoring_ = true; }
+  // Whether the descriptor should be polled for input.
+  [[nodiscard]] bool wants_input(wire::Stream stream) const;
+
+  enum class Read { some, nothing_now, end };
+  // One read of at most `scratch_size` bytes.
+  Read read_some(wire::Stream stream, char* scratch, std::size_t scratch_size);
+
+  // The next piece to send; nullopt when all have been, or nobody asked yet.
+  [[nodiscard]] std::optional<wire::Output> unsent() const;
+  void mark_sent() { ++cursor_; }
+  [[nodiscard]] bool all_sent() const { return cursor_ == pieces_.size(); }
+  // Sends again from this number on, or from the first that is still kept.
+  void rewind(std::uint64_t sequence);
+  void acknowledge(wire::Stream stream, std::uint64_t offset);
+
+  [[nodiscard]] std::uint64_t first_sequence() const {
+    return first_ < pieces_.size() ? pieces_[first_].sequence : next_;
+  }
+  [[nodiscard]] std::uint64_t next_sequence() const { return next_; }
+  [[nodiscard]] std::uint64_t total(wire::Stream stream) const { return source(stream).total; }
+  [[nodiscard]] bool flooded(std::uint64_t beyond) const;
+
+ private:
+  struct Source {
+    int fd = -1;
+    std::uint64_t total = 0;         // everything read while it counted
+    std::uint64_t kept = 0;          // of it, what went into pieces
+    std::uint64_t acknowledged = 0;  // of that, what the front has
+  };
+  struct Piece {
+    std::uint64_t sequence;
+    std::uint64_t offset;  // of its first byte in its stream
+    std::uint64_t begin;   // of its first byte in everything ever held
+    std::uint32_t size;
+    wire::Stream stream;
+  };
+  [[nodiscard]] const Source& source(wire::Stream stream) const { return sources_[stream == wire::Stream::err ? 1 : 0]; }
+  [[nodiscard]] Source& source(wire::Stream stream) { return sources_[stream == wire::Stream::err ? 1 : 0]; }
+  void keep(wire::Stream stream, std::string_view bytes);
+  void trim();
+
+  std::uint64_t limit_;
+  std::size_t history_;
+  std::array<Source, 2> sources_;
+  std::string data_;
+  std::uint64_t data_begin_ = 0;  // where data_[0] is in everything ever held
+  std::vector<Piece> pieces_;
+  std::size_t first_ = 0;   // pieces before it are dropped
+  std::size_t cursor_ = 0;  // pieces before it have been sent
+  std::uint64_t next_ = wire::kFirstOutput;
+  bool ignoring_ = false;
+};
+
+}  // namespace cove::init

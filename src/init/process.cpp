@@ -1,0 +1,173 @@
+#include "init/process.hpp"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "init/tree.hpp"
+
+namespace cove::init {
+namespace {
+
+constexpr std::int64_t kDrainMillis = 100;  // how long output may trickle in after its process ended
+constexpr std::int64_t kKillMillis = 2;     // between two rounds
+constexpr int kMaxKillRounds = 50;          // what outruns these is ended with everything else in the sandbox
+
+}  // namespace
+
+std::int64_t now_millis() {
+  timespec ts{};
+  ::clock_gettime(CLOCK_MONOTONIC, &ts);
+  return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
+}
+
+Process::Process(std::uint32_t process_id, const wire::Spawn& spawn, const Spawned& spawned, std::size_t history)
+    : id(process_id),
+      terminal(spawn.terminal),
+      after_exit(spawn.after_exit),
+      flood_limit(spawn.flood_limit),
+      pid(spawned.status >= 0 ? -1 : spawned.pid),
+      supervisor(spawned.status >= 0 ? spawned.pid : -1),
+      report(spawned.report),
+      status(spawned.status),
+      input(spawned.input),
+      log(spawn.output_limit, history) {
+  log.open(wire::Stream::out, spawned.output);
+  log.open(wire::Stream::err, spawned.error);
+}
+
+bool Process::pump(char* scratch, std::size_t scratch_size) {
+  for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
+    // A few reads a turn, so that one flood does not keep the others from being heard.
+    for (int turn = 0; turn < 16 && log.wants_input(stream); ++turn) {
+      const auto read = log.read_some(stream, scratch, scratch_size);
+      if (read == OutputLog::Read::end) log.close(stream);
+      if (read != OutputLog::Read::some) break;
+    }
+  }
+  if (flood_told || flood_limit == 0 || !log.flooded(flood_limit)) return false;
+  flood_told = true;
+  return true;
+}
+
+void Process::close_input() {
+  if (input >= 0) ::close(input);
+  input = -1;
+  pending_input.clear();
+}
+
+bool Process::feed_input() {
+  const auto before = input_taken;
+  while (input >= 0 && !pending_input.empty()) {
+    const auto n = ::write(input, pending_input.data(), pending_input.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n < 0) {  // EPIPE: it will never read; the rest has nowhere to go
+      close_input();
+      break;
+    }
+    input_taken += static_cast<std::uint64_t>(n);
+    pending_input.erase(0, static_cast<std::size_t>(n));
+  }
+  if (input_ends && pending_input.empty() && input >= 0) {
+    // A terminal has no end to close: the line discipline's end-of-file character says it.
+    if (terminal == wire::Terminal::yes) {
+      [[maybe_unused]] const auto n = ::write(input, "\x04", 1);
+      input_ends = false;
+    } else {
+      close_input();
+    }
+  }
+  return input_taken != before;
+}
+
+void Process::resize(std::uint16_t rows, std::uint16_t columns) const {
+  if (terminal != wire::Terminal::yes || input < 0) return;
+  const winsize window{.ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  ::ioctl(input, TIOCSWINSZ, &window);
+}
+
+void Process::reaped(int wait_status, std::uint64_t cpu) {
+  is_reaped = true;
+  drain_until = now_millis() + kDrainMillis;
+  exit.exit_code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+  exit.signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+  exit.cpu_usec = cpu;
+  struct statfs fs{};
+  if (::statfs("/workspace", &fs) == 0) {
+    exit.disk_free_bytes = static_cast<std::uint64_t>(fs.f_bavail) * static_cast<std::uint64_t>(fs.f_bsize);
+    exit.disk_free_inodes = static_cast<std::uint64_t>(fs.f_ffree);
+  }
+  close_input();
+}
+
+void Process::hear_supervisor() {
+  while (status >= 0) {
+    SupervisorWord word;
+    const auto n = ::read(status, &word, sizeof word);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n != static_cast<ssize_t>(sizeof word)) {
+      ::close(status);
+      status = -1;
+      return;
+    }
+    if (word.kind == SupervisorWord::Kind::started) pid = word.pid;
+    if (word.kind == SupervisorWord::Kind::ended && !is_reaped) reaped(word.status, word.cpu_usec);
+  }
+}
+
+// Someone inside killed it, as they may. Its children are ours now: the process among them, unless it is gone already.
+void Process::supervisor_gone() {
+  hear_supervisor();
+  supervisor = -1;
+  if (is_reaped || failed) return;
+  orphaned = true;
+  if (pid < 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) reaped(SIGKILL, 0);
+}
+
+void Process::kill_round() {
+  if (kill_rounds == 0) return;
+  const bool lost = orphaned || ++kill_rounds > kMaxKillRounds;
+  if (lost) {
+    ::kill(-1, SIGKILL);
+    kill_rounds = 0;
+  } else if (supervisor < 0 || kill_below(supervisor) == 0) {
+    kill_rounds = 0;
+  }
+}
+
+void Process::settle() {
+  if (ended || !is_reaped || report >= 0) return;
+  const auto drained = [&](wire::Stream stream) {
+    return !log.is_open(stream) || (log.wants_input(stream) && now_millis() >= drain_until);
+  };
+  if (!drained(wire::Stream::out) || !drained(wire::Stream::err)) return;
+  exit.out_bytes = log.total(wire::Stream::out);
+  exit.err_bytes = log.total(wire::Stream::err);
+  ended = true;
+  log.ignore_from_now();
+}
+
+std::int64_t Process::next_turn() const {
+  if (kill_rounds > 0) return kKillMillis;
+  if (ended || !is_reaped) return -1;
+  // What waits for the front to read waits for that alone; anything else is told at its time, at once if that has come.
+  for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
+    if (log.is_open(stream) && !log.wants_input(stream)) return -1;
+  }
+  return std::max<std::int64_t>(0, drain_until - now_millis());
+}
+
+wire::ProcessState Process::state() const {
+  if (ended) return wire::ProcessState::ended;
+  return report >= 0 ? wire::ProcessState::starting : wire::ProcessState::running;
+}
+
+}  // namespace cove::init

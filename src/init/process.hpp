@@ -1,0 +1,70 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "init/child.hpp"
+#include "init/output_log.hpp"
+#include "wire/init_messages.hpp"
+
+namespace cove::init {
+
+std::int64_t now_millis();
+
+// One process the front asked for, from its fork until nobody wants to know of it any more.
+struct Process {
+  Process(std::uint32_t process_id, const wire::Spawn& spawn, const Spawned& spawned, std::size_t history);
+
+  // Takes what the process wrote, a little a turn. True when its output went far beyond its limit for the first time.
+  bool pump(char* scratch, std::size_t scratch_size);
+  // Writes what waits into its stdin. True when it took something.
+  bool feed_input();
+  void close_input();
+  void resize(std::uint16_t rows, std::uint16_t columns) const;
+
+  // How it ended, as wait(2) tells it.
+  void reaped(int status, std::uint64_t cpu);
+  // A supervisor's word, if one has come. Once it is gone without telling how the process ended, what is known of that.
+  void hear_supervisor();
+  void supervisor_gone();
+  // One more round of killing its tree.
+  void kill_round();
+
+  // The end of a process is its exit, not the end of its pipes, which children it left behind may hold open for ever.
+  // What was in the pipes at its exit is delivered, and what follows within a moment; then it has ended, and the rest is
+  // read into nothing.
+  void settle();
+  // Milliseconds until settle() or kill_round() should be called; -1 when only a descriptor can bring news.
+  [[nodiscard]] std::int64_t next_turn() const;
+  [[nodiscard]] wire::ProcessState state() const;
+
+  std::uint32_t id;
+  wire::Terminal terminal;
+  wire::AfterExit after_exit;
+  std::uint64_t flood_limit;
+  pid_t pid = -1;         // -1 while its supervisor has not told
+  pid_t supervisor = -1;  // -1: none, or gone
+  int report = -1;
+  int status = -1;
+  int input = -1;
+  OutputLog log;
+  std::string pending_input;
+  std::uint64_t input_taken = 0;
+  bool input_ends = false;
+  bool flood_told = false;
+  bool orphaned = false;  // its supervisor was killed before it
+  int kill_rounds = 0;    // 0: nobody wants its tree dead
+
+  bool is_reaped = false;
+  std::int64_t drain_until = 0;  // once reaped
+  wire::Exited exit;
+  bool ended = false;      // settled
+  bool end_told = false;   // to the front of now
+  bool wanted = true;      // the front of now asked for its output
+  bool forgotten = false;  // by the front; only leftovers of its streams remain
+  bool failed = false;     // never became its program
+};
+
+}  // namespace cove::init
