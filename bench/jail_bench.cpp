@@ -87,7 +87,7 @@ Samples commands(const Words& words, std::size_t count, std::size_t at_once) {
 // The same through one keeper: create, run, destroy, each counted until nothing of the sandbox is left.
 class Sandboxes {
  public:
-  explicit Sandboxes(keeper::Keeper& keeper) : keeper_(keeper) {}
+  explicit Sandboxes(keeper::KeeperLink& keeper) : keeper_(keeper) {}
 
   Samples run(const Words& words, std::size_t count, std::size_t at_once) {
     Samples samples;
@@ -198,7 +198,7 @@ class Sandboxes {
     }
   }
 
-  keeper::Keeper& keeper_;
+  keeper::KeeperLink& keeper_;
   std::map<SandboxId, Flight> flying_;
 };
 
@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
   const std::string cove = argv[1];
   auto keeper = keeper::Keeper::start({.state_dir = keeper::default_state_dir(), .device_sets = 64});
   if (!keeper) give_up(keeper.error().message);
-  Sandboxes sandboxes(*keeper);
+  Sandboxes sandboxes(keeper->link());
 
   fmt::print("{} runs each, milliseconds; ratio below 1 means Cove is faster than bubblewrap\n", kRuns);
   fmt::print("{:<44} {:>15} {:>16} {:>15} {:>7}\n", "", "bwrap p50 p99", "cove p50 p99", "ratio p50 p99", "goal");

@@ -34,7 +34,7 @@ Result<std::string> make_one(const std::string& state_dir) {
   COVE_TRY(auto keeper, keeper::Keeper::start({.state_dir = state_dir}));
   const auto keeper_millis = millis_since(start);
   const auto made = Clock::now();
-  COVE_TRY(auto shot, OneShot::create(keeper, {}));
+  COVE_TRY(auto shot, OneShot::create(keeper.link(), {}));
   const wire::Spawn spawn{
       .output_limit = 4096, .directory = "/workspace", .argv = {"/bin/true"}, .environment = {"PATH=/usr/bin:/bin"}};
   Feed feed;

@@ -71,7 +71,7 @@ void block_cancel_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-Result<OneShot> OneShot::create(keeper::Keeper& keeper, const CreateOptions& options) {
+Result<OneShot> OneShot::create(keeper::KeeperLink& keeper, const CreateOptions& options) {
   const auto set = cancel_signals();
   UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals) return fail_errno(errno, "signalfd");

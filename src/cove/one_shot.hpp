@@ -48,7 +48,7 @@ struct CreateOptions {
 // cancel whatever runs (they must be blocked by the caller before the keeper is started).
 class OneShot {
  public:
-  static Result<OneShot> create(keeper::Keeper& keeper, const CreateOptions& options);
+  static Result<OneShot> create(keeper::KeeperLink& keeper, const CreateOptions& options);
 
   // Runs a process to its end, to the deadline, or until a limit ends it. Errc when the sandbox could not be made.
   Result<ProcessEnd> run(const wire::Spawn& spawn, Feed& feed, std::optional<std::chrono::milliseconds> timeout);
@@ -64,7 +64,7 @@ class OneShot {
   [[nodiscard]] int uid() const { return uid_; }
 
  private:
-  OneShot(keeper::Keeper& keeper, sandbox::InitLink link, UniqueFd signals)
+  OneShot(keeper::KeeperLink& keeper, sandbox::InitLink link, UniqueFd signals)
       : keeper_(&keeper), link_(std::move(link)), signals_(std::move(signals)) {}
   struct Current;  // the process being run
   Result<> turn(Current* current, Clock::time_point until);
@@ -75,7 +75,7 @@ class OneShot {
   void deliver(Current& current, Sink& sink, wire::Stream stream);
   void stop(sandbox::Reason reason);
 
-  keeper::Keeper* keeper_;
+  keeper::KeeperLink* keeper_;
   sandbox::InitLink link_;
   UniqueFd signals_;
   SandboxId id_;

@@ -334,7 +334,7 @@ Attempt<RunReport> Run::attempt() {
   }
 
   auto shot = OneShot::create(
-      *keeper, {.limits = options_.limits,
+      keeper->link(), {.limits = options_.limits,
                 .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {

@@ -218,8 +218,9 @@ int Init::run() {
 
   front_.say(wire::FrameType::ready, 0, {});
   std::vector<pollfd> polls;
-  while (front_.connected() || front_.may_come_back()) {
+  while (true) {
     front_.flush();
+    if (!front_.connected() && !front_.may_come_back()) return 0;
     if (ending_ && front_.waiting() == 0) return 0;
     polls.clear();
     const auto watch = [&](int fd, int events) {
@@ -255,7 +256,6 @@ int Init::run() {
       return (p.forgotten || p.failed) && p.is_reaped && p.supervisor < 0 && !p.log.any_open();
     });
   }
-  return 0;
 }
 
 }  // namespace

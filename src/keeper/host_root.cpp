@@ -1,5 +1,7 @@
 #include "keeper/host_root.hpp"
 
+#include "keeper/record.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -180,6 +182,8 @@ Result<> build(const fs::path& root) {
 // Roots of earlier builds or of a host that has changed since, unless someone still runs on one.
 void sweep_old_roots(const fs::path& roots, const fs::path& kept) {
   std::error_code ec;
+  // Sandboxes that outlive their keeper may stand on a root that nobody locks at this moment.
+  if (read_record(roots.parent_path())) return;
   for (const auto& entry : fs::directory_iterator(roots, ec)) {
     const auto name = entry.path().filename().string();
     if (entry.path() == kept || !(name.starts_with("host-") || name.starts_with(".building-"))) continue;

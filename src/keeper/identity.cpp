@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +15,8 @@
 #include "base/io.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
+#include "base/umask.hpp"
+#include "keeper/record.hpp"
 
 namespace cove::keeper {
 namespace {
@@ -24,33 +26,50 @@ constexpr uid_t kFirstRange = 0x70000000;
 constexpr std::uint32_t kRangeSize = 65536;
 constexpr std::uint32_t kRanges = 4080;
 
-// One keeper, one range. The name of an abstract socket is free again the moment its holder dies, and leaves no file
-// behind.
-Result<UniqueFd> hold_range(std::uint32_t range) {
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return fail_errno(errno, "socket");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const auto name = fmt::format("cove/uid-range/{}", range);
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
-    return fail_errno(errno, "hold uid range {}", range);
-  return fd;
+constexpr const char* kRangeDirectory = "/run/cove/uid-ranges";
+
+// One keeper, one range, held by a lock on a file that only root can open. Where sandboxes may outlive their keeper the
+// file names its state directory, and what is recorded there counts after the lock has gone.
+Result<UniqueFd> hold_range(int directory, std::uint32_t range, const std::string& keeps_for) {
+  COVE_TRY(auto file, open_at(directory, std::to_string(range), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(errno, "hold uid range {}", range);
+  COVE_TRY(const auto keeper, read_all(file.get(), 4096));
+  if (!keeper.empty() && keeper != keeps_for) {
+    const auto record = read_record(keeper);
+    if (record && record->range == range)
+      return fail(Errc::exists, fmt::format("uid range {} belongs to {}", range, keeper));
+  }
+  if (keeper != keeps_for) {
+    if (::ftruncate(file.get(), 0) != 0) return fail_errno(errno, "empty the file of uid range {}", range);
+    if (!keeps_for.empty() && ::pwrite(file.get(), keeps_for.data(), keeps_for.size(), 0) < 0)
+      return fail_errno(errno, "write the file of uid range {}", range);
+  }
+  return file;
 }
 
-Result<Identity> identity_for_root() {
-  const auto random = random_number<std::uint32_t>();
-  for (std::uint32_t tried = 0; tried < kRanges; ++tried) {
-    const std::uint32_t range = (random + tried) % kRanges;
-    auto lock = hold_range(range);
-    if (!lock) continue;
+Result<Identity> identity_for_root(const std::string& keeps_for, std::optional<std::uint32_t> earlier) {
+  const UmaskScope umask(022);
+  for (const char* directory : {"/run/cove", kRangeDirectory}) {
+    if (::mkdir(directory, 0755) != 0 && errno != EEXIST) return fail_errno(errno, "make {}", directory);
+  }
+  COVE_TRY(const auto directory, open_at(AT_FDCWD, kRangeDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  const auto identity = [](std::uint32_t range, UniqueFd lock) {
     const uid_t first = kFirstRange + range * kRangeSize;
     return Identity{.mode = IdentityMode::root,
                     .first = first,
                     .first_group = first,
                     .count = kRangeSize,
-                    .lock = std::move(*lock)};
+                    .range = range,
+                    .lock = std::move(lock)};
+  };
+  if (earlier) {
+    COVE_TRY(auto lock, hold_range(directory.get(), *earlier, keeps_for));
+    return identity(*earlier, std::move(lock));
+  }
+  const auto random = random_number<std::uint32_t>();
+  for (std::uint32_t tried = 0; tried < kRanges; ++tried) {
+    const std::uint32_t range = (random + tried) % kRanges;
+    if (auto lock = hold_range(directory.get(), range, keeps_for)) return identity(range, std::move(*lock));
   }
   return fail(Errc::over_limit, "every range of user ids is held by another cove on this host");
 }
@@ -108,8 +127,8 @@ std::string_view name_of(IdentityMode mode) {
   return "rootless";
 }
 
-Result<Identity> choose_identity() {
-  if (::geteuid() == 0) return identity_for_root();
+Result<Identity> choose_identity(const std::string& keeps_for, std::optional<std::uint32_t> earlier) {
+  if (::geteuid() == 0) return identity_for_root(keeps_for, earlier);
   const auto uids = subordinate_range("/etc/subuid");
   const auto gids = subordinate_range("/etc/subgid");
   if (uids && gids && ::access("/usr/bin/newuidmap", X_OK) == 0 && ::access("/usr/bin/newgidmap", X_OK) == 0) {

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
@@ -17,10 +18,13 @@ struct Identity {
   uid_t first = 0;
   gid_t first_group = 0;
   std::uint32_t count = 1;
-  UniqueFd lock;  // holds a range of root's for as long as it is open
+  std::uint32_t range = 0;  // of root's
+  UniqueFd lock;            // holds that for as long as it is open
 };
 
-Result<Identity> choose_identity();
+// `keeps_for` is the state directory of a keeper whose sandboxes may outlive it, or empty: such a range is not given to
+// anybody else as long as the record in that directory names it. `earlier` is the range of the keeper before.
+Result<Identity> choose_identity(const std::string& keeps_for = {}, std::optional<std::uint32_t> earlier = {});
 
 // Writes the maps of `pid`, which waits in a new user namespace. For `subuid` by newuidmap(1) and newgidmap(1).
 Result<> write_maps(const Identity& identity, pid_t pid);

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include "base/umask.hpp"
 #include "keeper/host_root.hpp"
 #include "keeper/identity.hpp"
+#include "keeper/predecessor.hpp"
+#include "keeper/record.hpp"
 #include "keeper/room.hpp"
 #include "keeper/service.hpp"
 #include "sys/landlock.hpp"
@@ -32,6 +36,8 @@ struct Birth {
   UniqueFd gate;  // end of file when our maps are written
   IdentityMode identity;
   std::uint32_t uid_count;
+  UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
+  bool keep;
   RootSource root;
   Devices devices;
   const sys::CgroupTree& tree;
@@ -48,6 +54,12 @@ Result<> forget_front_descriptors() {
 }
 
 Result<ServiceOptions> settle_in(Birth& birth) {
+  if (birth.predecessor) {
+    if (::setns(birth.predecessor.get(), CLONE_NEWUSER) != 0)
+      return fail_errno(errno, "join the user namespace of the keeper before");
+    birth.predecessor.reset();
+    if (::unshare(CLONE_NEWNS) != 0) return fail_errno(errno, "make the keeper's mount namespace");
+  }
   char byte = 0;
   if (::read(birth.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
   birth.gate.reset();
@@ -62,12 +74,21 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   ServiceOptions options;
   COVE_TRY(options.roots, enter_room(sources, birth.devices));
   options.front = std::move(birth.front);
+  options.keep = birth.keep;
   options.tree = &birth.tree;
   options.device_sets = birth.devices.sets;
   // 0 is the keeper itself wherever there is more than one id to give.
   options.first_uid = birth.uid_count > 1 ? 1 : 0;
   options.uid_count = birth.uid_count > 1 ? birth.uid_count - 1 : 1;
   return options;
+}
+
+// The same at every start, so that what was left is found; no "-PID" at its end, so that nobody takes it for stale.
+std::string kept_tree_name(const Identity& identity, const std::string& state_dir) {
+  if (identity.mode == IdentityMode::root) return fmt::format("cove-keep-r{}", identity.range);
+  struct stat st{};
+  ::stat(state_dir.c_str(), &st);
+  return fmt::format("cove-keep-u{:x}x{:x}", st.st_dev, st.st_ino);
 }
 
 [[noreturn]] void become_keeper(Birth birth) {
@@ -92,14 +113,23 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   // affair.
   const UmaskScope umask(022);
   Keeper keeper;
+  const auto record = options.keep ? read_record(options.state_dir) : std::nullopt;
+  auto predecessor = record ? find_user_namespace(*record) : UniqueFd();
+  if (options.keep && !predecessor) remove_record(options.state_dir);  // nobody is left of what it tells of
+  const bool adopting = static_cast<bool>(predecessor);
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
-  COVE_TRY(auto identity, choose_identity());
+  COVE_TRY(auto identity, choose_identity(options.keep ? options.state_dir : "", adopting ? record->range : std::nullopt));
   const bool give_away = identity.mode == IdentityMode::root;
   Devices devices;
-  COVE_TRY(keeper.tree_, sys::CgroupTree::create({.name = fmt::format("cove-{}", ::getpid()),
+  const std::string tree_name = adopting       ? record->cgroup_name
+                                : options.keep ? kept_tree_name(identity, options.state_dir)
+                                               : fmt::format("cove-{}", ::getpid());
+  COVE_TRY(keeper.tree_, sys::CgroupTree::create({.name = tree_name,
                                                   .owner = give_away ? identity.first : ::getuid(),
                                                   .group = give_away ? identity.first_group : ::getgid(),
-                                                  .ignore_unified = options.ignore_unified}));
+                                                  .ignore_unified = options.ignore_unified,
+                                                  .kept = options.keep,
+                                                  .bases = adopting ? record->cgroup_bases : decltype(record->cgroup_bases)()}));
   if (give_away) {
     // The keeper will not be able to walk to a state directory that only root may enter: take it there as a mount.
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
@@ -119,30 +149,42 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
 
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
-  keeper.socket_.reset(ends[0]);
+  keeper.link_ = KeeperLink(UniqueFd(ends[0]));
   UniqueFd keeper_end(ends[1]);
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
   UniqueFd gate_end(ends[0]);
   UniqueFd gate(ends[1]);
 
-  auto clone = sys::clone_process({.namespaces = CLONE_NEWUSER | CLONE_NEWNS, .cgroup_fd = keeper.tree_.keeper_fd()});
+  auto clone = sys::clone_process({.namespaces = adopting ? 0U : static_cast<std::uint64_t>(CLONE_NEWUSER | CLONE_NEWNS),
+                                   .cgroup_fd = keeper.tree_.keeper_fd()});
   if (clone.pid < 0)
     return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
   if (clone.pid == 0) {
     gate.reset();
-    keeper.socket_.reset();
+    keeper.link_ = {};
     identity.lock.reset();
     become_keeper({.front = std::move(keeper_end),
                    .gate = std::move(gate_end),
                    .identity = identity.mode,
                    .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count,
+                   .predecessor = std::move(predecessor),
+                   .keep = options.keep,
                    .root = std::move(root),
                    .devices = std::move(devices),
                    .tree = keeper.tree_});
   }
   keeper.pid_ = clone.pid;
   keeper.pidfd_ = std::move(clone.pidfd);
-  COVE_CHECK(write_maps(identity, clone.pid));
+  if (!adopting) COVE_CHECK(write_maps(identity, clone.pid));
+  if (options.keep && !adopting) {
+    struct stat space{};
+    if (::stat(fmt::format("/proc/{}/ns/user", clone.pid).c_str(), &space) != 0)
+      return fail_errno(errno, "look at the keeper's user namespace");
+    COVE_CHECK(write_record(options.state_dir, {.user_namespace = space.st_ino,
+                                                .range = give_away ? std::optional(identity.range) : std::nullopt,
+                                                .cgroup_name = tree_name,
+                                                .cgroup_bases = keeper.tree_.bases()}));
+  }
   if (::write(gate.get(), "g", 1) != 1) return fail_errno(errno, "let the keeper go on");
   keeper.uid_lock_ = std::move(identity.lock);
   keeper.root_lock_ = std::move(root.lower_lock);
@@ -154,18 +196,18 @@ Keeper::Keeper(Keeper&& other) noexcept
       tree_(std::move(other.tree_)),
       uid_lock_(std::move(other.uid_lock_)),
       root_lock_(std::move(other.root_lock_)),
-      socket_(std::move(other.socket_)),
+      link_(std::move(other.link_)),
       pidfd_(std::move(other.pidfd_)),
       pid_(std::exchange(other.pid_, -1)) {}
 
 Keeper::~Keeper() {
   if (pid_ < 0) return;
-  socket_.reset();
+  link_ = {};
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-Result<> Keeper::send(const wire::KeeperRequest& request, UniqueFd control) {
+Result<> KeeperLink::send(const wire::KeeperRequest& request, UniqueFd control) {
   iovec data{.iov_base = const_cast<wire::KeeperRequest*>(&request), .iov_len = sizeof request};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
   msghdr message{};
@@ -186,7 +228,7 @@ Result<> Keeper::send(const wire::KeeperRequest& request, UniqueFd control) {
   return {};
 }
 
-Result<std::optional<wire::KeeperReply>> Keeper::receive() {
+Result<std::optional<wire::KeeperReply>> KeeperLink::receive() {
   wire::KeeperReply reply;
   const auto n = ::recv(socket_.get(), &reply, sizeof reply, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<wire::KeeperReply>();

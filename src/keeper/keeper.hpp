@@ -36,10 +36,32 @@ struct KeeperOptions {
   std::string state_dir;
   std::uint32_t device_sets = 1;  // how many sandboxes at a time get device nodes of their own
   bool ignore_unified = false;    // tests
+  // Sandboxes outlive this keeper: when its front is gone it goes too and leaves them, and the next keeper with the same
+  // state directory finds them. The caller must hold a lock on that directory.
+  bool keep = false;
 };
 
-// The front's handle on its keeper: a process of its own, forked before the front has threads or secrets. Losing the
-// handle ends the keeper and every sandbox it made, and waits for that.
+// The front's line to a keeper. Whoever holds it is the front: when the last holder is gone, so is the keeper.
+class KeeperLink {
+ public:
+  KeeperLink() = default;
+  explicit KeeperLink(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  // Readable when receive() has something, or when the keeper has died.
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] UniqueFd release() { return std::move(socket_); }
+
+  // `control` is handed to the new sandbox's init; only with KeeperVerb::create.
+  Result<> send(const wire::KeeperRequest& request, UniqueFd control = {});
+  // nullopt when there is nothing now; Errc::unavailable when the keeper is gone.
+  Result<std::optional<wire::KeeperReply>> receive();
+
+ private:
+  UniqueFd socket_;
+};
+
+// A keeper: a process of its own, forked before its front has threads or secrets. Losing the handle ends it, with every
+// sandbox it made unless those are to be kept, and waits for that.
 class Keeper {
  public:
   static Result<Keeper> start(const KeeperOptions& options);
@@ -48,14 +70,10 @@ class Keeper {
   ~Keeper();
 
   [[nodiscard]] const Enforcement& enforcement() const { return enforcement_; }
-  // Readable when receive() has something, or when the keeper has died.
-  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] KeeperLink& link() { return link_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
-
-  // `control` is handed to the new sandbox's init; only with KeeperVerb::create.
-  Result<> send(const wire::KeeperRequest& request, UniqueFd control = {});
-  // nullopt when there is nothing now; Errc::unavailable when the keeper is gone.
-  Result<std::optional<wire::KeeperReply>> receive();
+  // Readable when the process has ended.
+  [[nodiscard]] int pidfd() const { return pidfd_.get(); }
 
  private:
   Keeper() = default;
@@ -64,7 +82,7 @@ class Keeper {
   sys::CgroupTree tree_;
   UniqueFd uid_lock_;
   UniqueFd root_lock_;
-  UniqueFd socket_;
+  KeeperLink link_;
   UniqueFd pidfd_;
   pid_t pid_ = -1;
 };

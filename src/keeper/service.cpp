@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -17,6 +19,7 @@
 
 #include "base/random.hpp"
 #include "jail/jail.hpp"
+#include "keeper/predecessor.hpp"
 #include "sys/landlock.hpp"
 #include "sys/process.hpp"
 #include "wire/keeper_messages.hpp"
@@ -40,6 +43,19 @@ std::uint64_t pack(Tag tag) {
 }
 Tag unpack(std::uint64_t data) {
   return {.number = static_cast<std::uint32_t>(data >> 32), .source = static_cast<Source>(data & 0xffffffff)};
+}
+
+wire::GroupName to_group_name(std::string_view text) {
+  wire::GroupName name;
+  std::memcpy(name.text, text.data(), std::min(text.size(), sizeof name.text - 1));
+  return name;
+}
+
+// "s-" and digits: a name of ours, and no path.
+std::optional<std::string> from_group_name(const wire::GroupName& name) {
+  const std::string text(name.text, ::strnlen(name.text, sizeof name.text));
+  const bool ours = text.size() > 2 && text.starts_with("s-") && text.find_first_not_of("0123456789", 2) == text.npos;
+  return ours ? std::optional(text) : std::nullopt;
 }
 
 struct Sandbox {
@@ -67,6 +83,9 @@ class Service {
   bool take_request();
   void handle(const wire::KeeperRequest& request, UniqueFd control);
   Result<> create(const wire::KeeperRequest& request, UniqueFd control);
+  Result<> adopt(const wire::KeeperRequest& request);
+  void sweep();
+  Sandbox& keep_watch(Sandbox sandbox);
   Result<std::uint32_t> take_uid();
   std::uint32_t take_device_set();
   Result<sys::Cgroup> take_cgroup();
@@ -91,7 +110,7 @@ class Service {
   std::uint32_t next_uid_ = random_number<std::uint32_t>();
   std::optional<sys::Cgroup> spare_cgroup_;
   bool wants_spare_ = false;
-  std::uint32_t next_cgroup_ = 1;
+  std::uint32_t next_cgroup_ = random_number<std::uint32_t>();  // never a name of the keeper before
   bool front_gone_ = false;
 };
 
@@ -111,6 +130,8 @@ void Service::say(wire::KeeperReply reply, const Sandbox* sandbox) {
   if (sandbox != nullptr) {
     reply.id = sandbox->id;
     reply.host_uid = static_cast<std::int32_t>(sandbox->uid);
+    reply.init_pid = sandbox->process.pid;
+    if (sandbox->cgroup) reply.group = to_group_name(sandbox->cgroup->name());
     // A newborn has used nothing worth the reading.
     if (sandbox->cgroup && reply.word != wire::KeeperWord::created) {
       const auto usage = sandbox->cgroup->usage();
@@ -118,6 +139,9 @@ void Service::say(wire::KeeperReply reply, const Sandbox* sandbox) {
       reply.memory_peak_bytes = usage.memory_peak_bytes;
       reply.oom_kills = usage.oom_kills;
       reply.pids_refused = usage.pids_refused;
+      const auto contents = sandbox->cgroup->contents();
+      reply.memory_bytes = contents.memory_bytes;
+      reply.processes = contents.processes;
     }
   }
   if (!front_gone_ && ::send(options_.front.get(), &reply, sizeof reply, MSG_NOSIGNAL) < 0) front_gone_ = true;
@@ -217,18 +241,77 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (sandbox.cgroup) sandbox.cgroup->forget_join_fds();
 
   wants_spare_ = options_.tree->mode() != sys::CgroupMode::none;
+  keep_watch(std::move(sandbox));
+  return {};
+}
+
+Sandbox& Service::keep_watch(Sandbox sandbox) {
   const auto number = next_number_++;
   auto& kept = sandboxes_.emplace(number, std::move(sandbox)).first->second;
-  watch(kept.process.report.get(), EPOLLIN, {.number = number, .source = Source::report});
-  watch(kept.process.pidfd.get(), EPOLLIN, {.number = number, .source = Source::process});
+  if (kept.process.report) watch(kept.process.report.get(), EPOLLIN, {.number = number, .source = Source::report});
+  if (kept.process.pidfd) watch(kept.process.pidfd.get(), EPOLLIN, {.number = number, .source = Source::process});
   if (kept.cgroup && kept.cgroup->oom_fd() >= 0)
     watch(kept.cgroup->oom_fd(), EPOLLIN | EPOLLPRI | EPOLLET, {.number = number, .source = Source::oom});
+  return kept;
+}
+
+// The front tells where the sandbox was; the kernel tells whether that is one of ours. A front that lies gets power over
+// nothing that it had not already.
+Result<> Service::adopt(const wire::KeeperRequest& request) {
+  if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
+  if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
+  Sandbox sandbox;
+  sandbox.id = request.id;
+  sandbox.create_serial = request.serial;
+  sandbox.running = true;
+  sandbox.uid = static_cast<std::uint32_t>(request.host_uid);
+  sandbox.process.pid = request.init_pid;
+  sandbox.process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, request.init_pid, 0)));
+  if (!sandbox.process.pidfd) return fail_errno(errno, "find the sandbox's init");
+  if (!is_our_init(request.init_pid)) return fail(Errc::not_found, "the sandbox's init is gone");
+  if (options_.tree->mode() != sys::CgroupMode::none) {
+    const auto group = from_group_name(request.group);
+    if (!group) return fail(Errc::invalid, "the control group's name is malformed");
+    COVE_TRY(auto cgroup, sys::Cgroup::adopt(*options_.tree, *group));
+    sandbox.cgroup.emplace(std::move(cgroup));
+  }
+  uids_.insert(sandbox.uid);
+  const auto& kept = keep_watch(std::move(sandbox));
+  say({.word = wire::KeeperWord::created, .serial = request.serial}, &kept);
   return {};
+}
+
+void Service::sweep() {
+  std::set<std::string> known;
+  if (spare_cgroup_) known.insert(spare_cgroup_->name());
+  for (const auto& [number, sandbox] : sandboxes_) {
+    if (sandbox.cgroup) known.insert(sandbox.cgroup->name());
+  }
+  for (auto& name : options_.tree->leaves()) {
+    if (known.contains(name)) continue;
+    auto stray = sys::Cgroup::adopt(*options_.tree, std::move(name));
+    if (!stray) continue;
+    // As a sandbox that is ending: finish() sees to it that nothing is left.
+    Sandbox sandbox;
+    sandbox.cgroup.emplace(std::move(*stray));
+    sandbox.running = true;
+    sandbox.reaped = true;
+    end(keep_watch(std::move(sandbox)));
+  }
 }
 
 void Service::handle(const wire::KeeperRequest& request, UniqueFd control) {
   if (request.verb == wire::KeeperVerb::create) {
     if (const auto created = create(request, std::move(control)); !created) refuse(request, created.error());
+    return;
+  }
+  if (request.verb == wire::KeeperVerb::adopt) {
+    if (const auto adopted = adopt(request); !adopted) refuse(request, adopted.error());
+    return;
+  }
+  if (request.verb == wire::KeeperVerb::sweep) {
+    sweep();
+    say({.word = wire::KeeperWord::done, .serial = request.serial}, nullptr);
     return;
   }
   auto* sandbox = find(request.id);
@@ -390,6 +473,7 @@ int Service::run() {
       if (tag.source == Source::oom) sandbox.recheck_memory_until = Clock::now() + kMemoryRecheckFor;
     }
     check_memory();
+    if (front_gone_ && options_.keep) return 0;
     if (front_gone_ && options_.front) {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.front.get(), nullptr);
       options_.front.reset();
@@ -405,7 +489,9 @@ int Service::run() {
 }  // namespace
 
 int serve(ServiceOptions options) {
-  return Service(std::move(options)).run();
+  // Left to the end of the process, as its destructors would end every sandbox that is to be kept.
+  auto* service = new Service(std::move(options));
+  return service->run();
 }
 
 }  // namespace cove::keeper

@@ -11,7 +11,8 @@ namespace cove::keeper {
 
 // Everything the keeper works with, gathered before it gave up the host.
 struct ServiceOptions {
-  UniqueFd front;  // SOCK_SEQPACKET; its end means: end every sandbox, then yourself
+  UniqueFd front;     // SOCK_SEQPACKET; its end means: end every sandbox, then yourself
+  bool keep = false;  // its end means: end yourself and leave the sandboxes to the next keeper
   const sys::CgroupTree* tree = nullptr;
   std::vector<jail::Root> roots;
   std::uint32_t device_sets = 1;

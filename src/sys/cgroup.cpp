@@ -61,6 +61,14 @@ Result<> write_limit(int dir, const char* file, std::uint64_t value) {
 }  // namespace
 
 Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name) {
+  return open(tree, std::move(name), Origin::made);
+}
+
+Result<Cgroup> Cgroup::adopt(const CgroupTree& tree, std::string name) {
+  return open(tree, std::move(name), Origin::found);
+}
+
+Result<Cgroup> Cgroup::open(const CgroupTree& tree, std::string name, Origin origin) {
   Cgroup group;
   group.name_ = std::move(name);
   group.v2_memory_ = tree.v2_memory_;
@@ -69,6 +77,18 @@ Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name) {
     if (!tree.parents_[slot].dir) continue;
     UniqueFd parent(::fcntl(tree.parents_[slot].dir.get(), F_DUPFD_CLOEXEC, 3));
     if (!parent) return fail_errno(errno, "duplicate control group");
+    if (origin == Origin::found) {
+      // One that a hierarchy lost, or never got, is no obstacle to ending what is in the others.
+      auto dir = open_at(parent.get(), group.name_, kDirFlags);
+      if (!dir && dir.error().code == Errc::not_found) continue;
+      if (!dir) {
+        group.abandon();
+        return tl::unexpected<Error>(dir.error());
+      }
+      group.parents_[slot] = std::move(parent);
+      group.dirs_[slot] = std::move(*dir);
+      continue;
+    }
     if (::mkdirat(parent.get(), group.name_.c_str(), 0755) != 0)
       return fail_errno(errno, "make control group {}", group.name_);
     group.parents_[slot] = std::move(parent);  // owns the directory from here: any return undoes it
@@ -77,7 +97,11 @@ Result<Cgroup> Cgroup::create(const CgroupTree& tree, std::string name) {
     COVE_TRY(auto join, open_at(group.dirs_[slot].get(), "tasks", O_WRONLY));
     group.join_.push_back(std::move(join));
   }
-  COVE_CHECK(group.watch_oom(tree));
+  if (auto watched = group.watch_oom(tree); !watched) {
+    if (origin == Origin::found) group.abandon();
+    return tl::unexpected<Error>(watched.error());
+  }
+  group.seen_oom_kills_ = origin == Origin::found ? group.usage().oom_kills : 0;
   return group;
 }
 
@@ -154,6 +178,21 @@ CgroupUsage Cgroup::usage() const {
   }
   usage.pids_refused = read_keyed(v2_pids_ ? unified : dir_of(CgroupSlot::pids), "pids.events", "max");
   return usage;
+}
+
+CgroupContents Cgroup::contents() const {
+  CgroupContents now;
+  now.memory_bytes = v2_memory_ ? read_number(unified_fd(), "memory.current")
+                                : read_number(dir_of(CgroupSlot::memory), "memory.usage_in_bytes");
+  now.processes = read_number(v2_pids_ ? unified_fd() : dir_of(CgroupSlot::pids), "pids.current");
+  return now;
+}
+
+void Cgroup::abandon() {
+  oom_event_.reset();
+  join_.clear();
+  for (auto& parent : parents_) parent.reset();
+  for (auto& dir : dirs_) dir.reset();
 }
 
 Result<> Cgroup::kill_all() {

@@ -35,6 +35,12 @@ struct CgroupUsage {
   std::uint64_t pids_refused = 0;  // forks the pids limit said no to
 };
 
+// What is in it now.
+struct CgroupContents {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t processes = 0;
+};
+
 // Our own group in every hierarchy of use, made once and handed to the keeper, which makes one leaf a sandbox below it.
 // Nothing outside it is touched. The destructor removes what is empty.
 class CgroupTree {
@@ -44,6 +50,9 @@ class CgroupTree {
     uid_t owner = 0;   // who may make leaves; given the directories
     gid_t group = 0;
     bool ignore_unified = false;  // tests: behave as on a host that has v1 alone
+    // Leaves may outlive this object: one that is there already is taken over, and what is not empty at the end stays.
+    bool kept = false;
+    std::array<std::string, kCgroupSlots> bases = {};  // where an earlier tree of this name is; see `bases()`
   };
   // Finds the hierarchies in /proc/self/{mountinfo,cgroup}. A host without usable groups gives a tree of mode `none`,
   // not an error.
@@ -62,6 +71,10 @@ class CgroupTree {
   // For clone3(CLONE_INTO_CGROUP) of the keeper itself: v2 lets it place children only from inside the tree. -1 without
   // v2.
   [[nodiscard]] int keeper_fd() const { return keeper_.get(); }
+  // The directory that holds ours in each hierarchy of use, for Options::bases.
+  [[nodiscard]] const std::array<std::string, kCgroupSlots>& bases() const { return bases_; }
+  // The leaves there are, by any hierarchy.
+  [[nodiscard]] std::vector<std::string> leaves() const;
   // Why there is no memory, pids or cpu limit, for people; empty when all are there.
   [[nodiscard]] const std::string& shortcoming() const { return shortcoming_; }
 
@@ -79,10 +92,13 @@ class CgroupTree {
   Result<> weigh();
   void clear();
   Result<> add_unified(const std::string& mount, const std::string& own, const Options& options);
+  Result<> settle_unified(const Options& options);
 
   CgroupMode mode_ = CgroupMode::none;
   std::string name_;
   std::array<Parent, kCgroupSlots> parents_;
+  std::array<std::string, kCgroupSlots> bases_;
+  bool kept_ = false;
   UniqueFd keeper_;
   UniqueFd stepped_from_;  // the group this process left for the leaf `cove-front` in it
   bool v2_memory_ = false;
@@ -97,6 +113,8 @@ class Cgroup {
  public:
   // The leaf in each hierarchy, without limits yet.
   static Result<Cgroup> create(const CgroupTree& tree, std::string name);
+  // One that is there already. Errc::not_found when it is not.
+  static Result<Cgroup> adopt(const CgroupTree& tree, std::string name);
   // Writes the limits; each value is read back (SECURITY.md 5.8).
   Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);
   Cgroup(Cgroup&&) = default;
@@ -112,10 +130,15 @@ class Cgroup {
   void forget_join_fds() { join_.clear(); }
 
   [[nodiscard]] CgroupUsage usage() const;
+  [[nodiscard]] CgroupContents contents() const;
   // Becomes readable (v1) or has POLLPRI (v2) when a process was killed for memory; -1 when memory is not limited here.
   [[nodiscard]] int oom_fd() const { return oom_event_.get(); }
   // Once a process was killed for memory. Takes the event off the descriptor.
   bool consume_oom_event();
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  // Lets go of the group without ending anything in it.
+  void abandon();
 
   // Every process in the group gets SIGKILL, also those born meanwhile and those frozen. Does not wait.
   Result<> kill_all();
@@ -128,6 +151,8 @@ class Cgroup {
  private:
   Cgroup() = default;
   [[nodiscard]] int dir_of(CgroupSlot slot) const { return dirs_[static_cast<std::size_t>(slot)].get(); }
+  enum class Origin { made, found };
+  static Result<Cgroup> open(const CgroupTree& tree, std::string name, Origin origin);
   Result<> watch_oom(const CgroupTree& tree);
   Result<> kill_frozen();
 

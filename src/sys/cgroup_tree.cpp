@@ -161,9 +161,10 @@ Result<> CgroupTree::add(CgroupSlot slot, const std::string& base_path, const Op
   if (!is_cgroup(parent.base.get()))
     return fail(Errc::unsupported, fmt::format("{} is not a control group", base_path));
   sweep(parent.base.get(), options.name);
-  if (::mkdirat(parent.base.get(), options.name.c_str(), 0755) != 0)
+  if (::mkdirat(parent.base.get(), options.name.c_str(), 0755) != 0 && !(options.kept && errno == EEXIST))
     return fail_errno(errno, "make control group {} in {}", options.name, base_path);
   parents_[static_cast<std::size_t>(slot)].base = std::move(parent.base);
+  bases_[static_cast<std::size_t>(slot)] = base_path;
   auto& kept = parents_[static_cast<std::size_t>(slot)];
   COVE_TRY(kept.dir, open_at(kept.base.get(), options.name, kDirFlags));
   if (::fchown(kept.dir.get(), options.owner, options.group) != 0)
@@ -192,7 +193,10 @@ Result<> CgroupTree::add_unified(const std::string& mount, const std::string& ow
   auto made = attempt(top_first ? mount : home);
   if (!made && may_use_top) made = attempt(top_first ? home : mount);
   COVE_CHECK(std::move(made));
+  return settle_unified(options);
+}
 
+Result<> CgroupTree::settle_unified(const Options& options) {
   const int dir = dir_of(CgroupSlot::unified);
   COVE_CHECK(hand_down_controllers(dir));
   COVE_TRY(const auto given, read_file_at(dir, "cgroup.subtree_control"));
@@ -201,7 +205,7 @@ Result<> CgroupTree::add_unified(const std::string& mount, const std::string& ow
   v2_pids_ = lists(words, "pids", ' ');
   v2_cpu_ = lists(words, "cpu", ' ');
 
-  if (::mkdirat(dir, "keeper", 0755) != 0) return fail_errno(errno, "make the keeper's control group");
+  if (::mkdirat(dir, "keeper", 0755) != 0 && !(options.kept && errno == EEXIST)) return fail_errno(errno, "make the keeper's control group");
   COVE_TRY(keeper_, open_at(dir, "keeper", kDirFlags));
   for (const char* file :
        {"cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"}) {
@@ -226,6 +230,7 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
   CgroupTree tree;
   tree.name_ = options.name;
   tree.made_by_ = ::getpid();
+  tree.kept_ = options.kept;
   COVE_TRY(const auto mounts, read_mounts());
   COVE_TRY(const auto own_text, read_file_at(AT_FDCWD, "/proc/self/cgroup"));
   const auto owns = memberships(own_text);
@@ -242,6 +247,15 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
     reasons += error.message;
   };
   bool any_v1 = false;
+  // Where an earlier tree is, whatever group we were started in this time.
+  for (std::size_t i = 0; i < kCgroupSlots; ++i) {
+    const auto slot = static_cast<CgroupSlot>(i);
+    if (options.bases[i].empty()) continue;
+    auto added = tree.add(slot, options.bases[i], options);
+    if (added && slot == CgroupSlot::unified) added = tree.settle_unified(options);
+    if (!added) note(added.error());
+    any_v1 = any_v1 || (tree.has(slot) && slot != CgroupSlot::freezer && slot != CgroupSlot::unified);
+  }
   for (const auto& mount : mounts) {
     if (mount.type == "cgroup2" && !options.ignore_unified && !tree.has(CgroupSlot::unified)) {
       const auto* own = own_of("");
@@ -267,6 +281,7 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
     auto& freezer = tree.parents_[static_cast<std::size_t>(CgroupSlot::freezer)];
     ::unlinkat(freezer.base.get(), options.name.c_str(), AT_REMOVEDIR);
     freezer = {};
+    tree.bases_[static_cast<std::size_t>(CgroupSlot::freezer)].clear();
   }
   if (auto weighed = tree.weigh(); !weighed) note(weighed.error());
   const bool v2 = tree.v2_memory_ || tree.v2_pids_ || tree.v2_cpu_;
@@ -279,6 +294,17 @@ Result<CgroupTree> CgroupTree::create(const Options& options) {
     tree.shortcoming_ = reasons.empty() ? "the host mounts no control group hierarchy with these controllers" : reasons;
   }
   return tree;
+}
+
+std::vector<std::string> CgroupTree::leaves() const {
+  std::vector<std::string> names;
+  for (const auto& parent : parents_) {
+    if (!parent.dir) continue;
+    for (auto& name : directories_in(parent.dir.get())) {
+      if (name != "keeper" && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    }
+  }
+  return names;
 }
 
 // Ends and removes what is still below us: a keeper that was killed could not.
@@ -314,7 +340,7 @@ CgroupTree::~CgroupTree() {
   if (made_by_ != ::getpid()) return;
   if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
   for (const auto& parent : parents_) {
-    if (!parent.dir || ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR) == 0) continue;
+    if (!parent.dir || ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR) == 0 || kept_) continue;
     clear();
     ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR);
   }

@@ -15,6 +15,13 @@ enum class KeeperVerb : std::uint32_t {
   pause = 3,
   resume = 4,
   inspect = 5,
+  adopt = 6,  // a sandbox of the keeper before: init_pid, group, host_uid as that one's `created` said
+  sweep = 7,  // ends and removes every sandbox that was neither created by nor adopted into this keeper
+};
+
+// The control group of one sandbox, below the keeper's own.
+struct GroupName {
+  char text[24] = {};
 };
 
 enum class SandboxTerminal : std::uint32_t { none, available };
@@ -31,13 +38,16 @@ struct KeeperRequest {
   std::uint32_t pids = 0;
   std::uint32_t cpu_millis = 0;
   SandboxTerminal terminal{};
+  std::int32_t init_pid = -1;
+  std::int32_t host_uid = -1;
   std::uint32_t reserved2 = 0;
+  GroupName group;
 };
 
 enum class KeeperWord : std::uint32_t {
-  created = 1,        // every lock is on and init runs
+  created = 1,        // every lock is on and init runs; also the answer to adopt
   failed = 2,         // the request was not carried out; `stage`, `sys_errno`, `message`
-  done = 3,           // pause, resume, inspect
+  done = 3,           // pause, resume, inspect, sweep
   gone = 4,           // answer to destroy: nothing is left
   died = 5,           // unasked: init ended by itself
   out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory
@@ -51,6 +61,10 @@ struct KeeperReply {
   std::uint16_t reserved = 0;
   std::int32_t sys_errno = 0;
   std::int32_t host_uid = -1;  // as the keeper's user namespace counts
+  std::int32_t init_pid = -1;  // on the host
+  GroupName group;
+  std::uint64_t memory_bytes = 0;  // in use
+  std::uint64_t processes = 0;
   std::uint64_t cpu_usec = 0;
   std::uint64_t memory_peak_bytes = 0;
   std::uint64_t oom_kills = 0;

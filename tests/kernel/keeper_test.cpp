@@ -54,16 +54,16 @@ class KeeperTest : public testing::Test {
 
   wire::KeeperReply reply() {
     while (true) {
-      pollfd ready{.fd = keeper_->fd(), .events = POLLIN, .revents = 0};
+      pollfd ready{.fd = keeper_->link().fd(), .events = POLLIN, .revents = 0};
       EXPECT_EQ(::poll(&ready, 1, 10'000), 1) << "the keeper does not answer";
-      auto got = keeper_->receive();
+      auto got = keeper_->link().receive();
       EXPECT_TRUE(got) << got.error().message;
       if (got && *got) return **got;
       if (!got) return {};
     }
   }
   wire::KeeperReply ask(const wire::KeeperRequest& request, UniqueFd control = {}) {
-    EXPECT_TRUE(keeper_->send(request, std::move(control)));
+    EXPECT_TRUE(keeper_->link().send(request, std::move(control)));
     return reply();
   }
 
@@ -147,7 +147,7 @@ TEST_F(KeeperTest, RefusesWhatIsWrongAndGoesOn) {
   no_root.root = 5;
   ends = sandbox::InitLink::create();
   EXPECT_EQ(ask(no_root, std::move(ends->second)).word, wire::KeeperWord::failed) << "an unknown root";
-  EXPECT_GT(::send(keeper_->fd(), "short", 5, 0), 0);  // not a request: dropped
+  EXPECT_GT(::send(keeper_->link().fd(), "short", 5, 0), 0);  // not a request: dropped
   EXPECT_EQ(ask({.verb = wire::KeeperVerb::inspect, .serial = 3, .id = id}).word, wire::KeeperWord::done);
 }
 
@@ -249,7 +249,7 @@ TEST(KeeperDeath, NothingOutlivesAKilledFront) {
                                       .inodes = limits.inodes,
                                       .pids = limits.pids,
                                       .cpu_millis = limits.cpu_millis};
-    if (!keeper->send(request, std::move(link->second))) ::_exit(2);
+    if (!keeper->link().send(request, std::move(link->second))) ::_exit(2);
     link->first.spawn(1, shell("setsid sleep 1000 & sleep 1000"));
     wait_for(link->first, wire::FrameType::started);
     const pid_t pid = keeper->pid();

@@ -1,0 +1,50 @@
+#include "keeper/predecessor.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/io.hpp"
+
+namespace cove::keeper {
+namespace {
+
+UniqueFd parent_user_namespace(const std::string& pid) {
+  const UniqueFd inner(::open(fmt::format("/proc/{}/ns/user", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  return UniqueFd(inner ? ::ioctl(inner.get(), NS_GET_PARENT) : -1);
+}
+
+std::uint64_t inode_of(int fd) {
+  struct stat st{};
+  return ::fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+bool called_init(const std::string& pid) {
+  return read_file_at(AT_FDCWD, fmt::format("/proc/{}/comm", pid)).value_or("") == "cove-init\n";
+}
+
+}  // namespace
+
+UniqueFd find_user_namespace(const Record& record) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), [](DIR* d) { return ::closedir(d); });
+  while (const auto* entry = proc ? ::readdir(proc.get()) : nullptr) {
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !called_init(entry->d_name)) continue;
+    auto parent = parent_user_namespace(entry->d_name);
+    if (parent && inode_of(parent.get()) == record.user_namespace) return parent;
+  }
+  return {};
+}
+
+bool is_our_init(pid_t pid) {
+  const auto parent = parent_user_namespace(std::to_string(pid));
+  struct stat ours{};
+  return parent && ::stat("/proc/self/ns/user", &ours) == 0 && inode_of(parent.get()) == ours.st_ino &&
+         called_init(std::to_string(pid));
+}
+
+}  // namespace cove::keeper

@@ -1,0 +1,75 @@
+#include "keeper/record.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "base/io.hpp"
+#include "base/text.hpp"
+
+namespace cove::keeper {
+namespace {
+
+constexpr const char* kName = "keeper";
+
+std::string path_in(const std::string& state_dir) {
+  return state_dir + "/" + kName;
+}
+
+std::string boot_id() {
+  auto text = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id").value_or("unknown\n");
+  text.pop_back();
+  return text;
+}
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::optional<Record> read_record(const std::string& state_dir) {
+  const auto text = read_file_at(AT_FDCWD, path_in(state_dir));
+  if (!text) return std::nullopt;
+  Record record;
+  bool this_boot = false;
+  for (std::string_view rest = *text; !rest.empty();) {
+    auto line = take_until(rest, '\n');
+    const auto key = take_until(line, ' ');
+    if (key == "boot") this_boot = line == boot_id();
+    if (key == "user_namespace") record.user_namespace = number(line);
+    if (key == "range") record.range = static_cast<std::uint32_t>(number(line));
+    if (key == "cgroup") record.cgroup_name = line;
+    if (key == "base") {
+      const auto slot = number(take_until(line, ' '));
+      if (slot < sys::kCgroupSlots) record.cgroup_bases[slot] = line;
+    }
+  }
+  return this_boot && record.user_namespace != 0 ? std::optional(std::move(record)) : std::nullopt;
+}
+
+Result<> write_record(const std::string& state_dir, const Record& record) {
+  auto text = fmt::format("boot {}\nuser_namespace {}\ncgroup {}\n", boot_id(), record.user_namespace, record.cgroup_name);
+  if (record.range) text += fmt::format("range {}\n", *record.range);
+  for (std::size_t slot = 0; slot < record.cgroup_bases.size(); ++slot) {
+    if (!record.cgroup_bases[slot].empty()) text += fmt::format("base {} {}\n", slot, record.cgroup_bases[slot]);
+  }
+  // Aside, then moved into place: a reader sees the old one or the new one.
+  const auto aside = path_in(state_dir) + ".new";
+  {
+    COVE_TRY(const auto file, open_at(AT_FDCWD, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
+    COVE_CHECK(write_all(file.get(), text));
+  }
+  if (::rename(aside.c_str(), path_in(state_dir).c_str()) != 0) return fail_errno(errno, "move {} into place", aside);
+  return {};
+}
+
+void remove_record(const std::string& state_dir) {
+  ::unlink(path_in(state_dir).c_str());
+}
+
+}  // namespace cove::keeper

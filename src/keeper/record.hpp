@@ -1,0 +1,27 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "sys/cgroup.hpp"
+
+namespace cove::keeper {
+
+// What a keeper that keeps its sandboxes leaves for the one after it: where they are to be found. Written by whoever
+// starts keepers, in the state directory, readable and writable by that user alone.
+struct Record {
+  std::uint64_t user_namespace = 0;                         // inode of the keeper's
+  std::optional<std::uint32_t> range;                       // of user ids, when root
+  std::string cgroup_name;                                  // of the tree
+  std::array<std::string, sys::kCgroupSlots> cgroup_bases;  // the directory that holds it in each hierarchy; or empty
+};
+
+// The record of this boot; nullopt when there is none, or it is older than the boot.
+std::optional<Record> read_record(const std::string& state_dir);
+Result<> write_record(const std::string& state_dir, const Record& record);
+void remove_record(const std::string& state_dir);
+
+}  // namespace cove::keeper
