@@ -43,7 +43,7 @@ Errc errc_of_sqlite(int extended, int sys_errno) {
 // How `broken` knows. A file system says the same of what it cannot read back.
 constexpr int kBrokenErrno = EBADMSG;
 
-Error error_of(sqlite3* handle, std::string_view doing) {
+Error error_of(sqlite3* handle) {
   const int code = sqlite3_extended_errcode(handle);
   int sys_errno = 0;
   switch (kind(code)) {
@@ -65,9 +65,7 @@ Error error_of(sqlite3* handle, std::string_view doing) {
   const auto why = sys_errno == ENOSPC                               ? "no space left on the disk"
                    : kind(code) == SQLITE_CANTOPEN && sys_errno != 0 ? std::strerror(sys_errno)
                                                                      : sqlite3_errmsg(handle);
-  return {.code = errc_of_sqlite(code, sys_errno),
-          .message = fmt::format("database: {}: {}", doing, why),
-          .sys_errno = sys_errno};
+  return {.code = errc_of_sqlite(code, sys_errno), .message = fmt::format("database: {}", why), .sys_errno = sys_errno};
 }
 
 }  // namespace
@@ -88,7 +86,11 @@ Result<Database> Database::open(const std::string& path) {
       nullptr);
   database.handle_.reset(handle);
   if (handle == nullptr) return fail(Errc::io, "database: out of memory");
-  if (opened != SQLITE_OK) return tl::unexpected<Error>(error_of(handle, fmt::format("open {}", path)));
+  if (opened != SQLITE_OK) {
+    auto error = error_of(handle);
+    error.message = fmt::format("open {}: {}", path, error.message);
+    return tl::unexpected<Error>(std::move(error));
+  }
   sqlite3_busy_timeout(handle, kBusyMillis);
   // A file that someone else may have written cannot make us run what it brings along.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -103,7 +105,7 @@ Result<Database> Database::open(const std::string& path) {
 
 Result<> Database::run(const char* sql) {
   if (sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
-  return tl::unexpected<Error>(error(sql));
+  return tl::unexpected<Error>(error());
 }
 
 Result<std::int64_t> Database::number(const char* sql) {
@@ -121,8 +123,8 @@ std::int64_t Database::changes() const {
   return sqlite3_changes64(handle_.get());
 }
 
-Error Database::error(std::string_view doing) const {
-  return error_of(handle_.get(), doing.substr(0, doing.find_first_of(" (", doing.find(' ') + 1)));
+Error Database::error() const {
+  return error_of(handle_.get());
 }
 
 void Row::get(int column, std::string& out) const {
@@ -154,7 +156,7 @@ Result<> Statement::begin() {
   sqlite3_stmt* prepared = nullptr;
   if (sqlite3_prepare_v3(database_.handle(), sql_.data(), static_cast<int>(sql_.size()), SQLITE_PREPARE_PERSISTENT,
                          &prepared, nullptr) != SQLITE_OK)
-    return tl::unexpected<Error>(database_.error(sql_));
+    return tl::unexpected<Error>(database_.error());
   statement_.reset(prepared);
   return {};
 }
@@ -166,7 +168,7 @@ Result<bool> Statement::step() {
     finish();
     return false;
   }
-  auto error = database_.error(sql_);
+  auto error = database_.error();
   finish();
   return tl::unexpected<Error>(std::move(error));
 }
@@ -181,17 +183,17 @@ Result<> Statement::bind(int at, std::string_view text) {
   // The values outlive the run; a null pointer would bind NULL.
   const char* data = text.data() == nullptr ? "" : text.data();
   if (sqlite3_bind_text64(statement_.get(), at, data, text.size(), SQLITE_STATIC, SQLITE_UTF8) == SQLITE_OK) return {};
-  return tl::unexpected<Error>(database_.error(sql_));
+  return tl::unexpected<Error>(database_.error());
 }
 
 Result<> Statement::bind_number(int at, std::int64_t value) {
   if (sqlite3_bind_int64(statement_.get(), at, value) == SQLITE_OK) return {};
-  return tl::unexpected<Error>(database_.error(sql_));
+  return tl::unexpected<Error>(database_.error());
 }
 
 Result<> Statement::bind_null(int at) {
   if (sqlite3_bind_null(statement_.get(), at) == SQLITE_OK) return {};
-  return tl::unexpected<Error>(database_.error(sql_));
+  return tl::unexpected<Error>(database_.error());
 }
 
 }  // namespace cove::store

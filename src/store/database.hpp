@@ -30,7 +30,7 @@ class Database {
   [[nodiscard]] std::int64_t last_row_id() const;
   [[nodiscard]] std::int64_t changes() const;
   // What the last failure was about.
-  [[nodiscard]] Error error(std::string_view doing) const;
+  [[nodiscard]] Error error() const;
   [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
 
  private:

@@ -1,6 +1,7 @@
 #include "store/store.hpp"
 
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -130,7 +131,7 @@ TEST(Store, StartsAnewFromAnEmptyFile) {
 
 TEST(Store, RefusesAFileThatOthersCanRead) {
   const TestDirectory dir;
-  dir.open();
+  ASSERT_NE(dir.open(), nullptr);
   ::chmod(dir.file().c_str(), 0644);
   const auto store = Store::open(dir.path(), OnBroken::move_aside);
   ASSERT_FALSE(store);
@@ -141,7 +142,7 @@ TEST(Store, RefusesAFileThatOthersCanRead) {
 TEST(Store, FollowsNoLink) {
   const TestDirectory dir;
   const TestDirectory elsewhere;
-  elsewhere.open();
+  ASSERT_NE(elsewhere.open(), nullptr);
   fs::create_symlink(elsewhere.file(), dir.file());
   const auto store = Store::open(dir.path(), OnBroken::move_aside);
   ASSERT_FALSE(store);
@@ -150,7 +151,7 @@ TEST(Store, FollowsNoLink) {
 
 TEST(Store, RefusesTheSchemaOfANewerCove) {
   const TestDirectory dir;
-  dir.open();
+  ASSERT_NE(dir.open(), nullptr);
   {
     auto database = Database::open(dir.file());
     ASSERT_TRUE(database);
@@ -186,21 +187,62 @@ TEST(Store, GivesFilesMadeByRootToTheOwnerOfTheDirectory) {
 
 TEST(Store, WaitsForNobodyForEver) {
   const TestDirectory dir;
-  const auto store = dir.open();
+  ASSERT_NE(dir.open(), nullptr);
+  auto ours = Database::open(dir.file());
   auto other = Database::open(dir.file());
-  ASSERT_TRUE(other);
+  ASSERT_TRUE(ours && other);
+  ASSERT_TRUE(ours->run("PRAGMA busy_timeout = 1"));
+  SandboxTable table(*ours);
   ASSERT_TRUE(other->run("BEGIN IMMEDIATE"));
-  const auto done = store->sandboxes().insert(sandbox("a"));
+  const auto done = table.insert(sandbox("a"));
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::unavailable);
   ASSERT_TRUE(other->run("ROLLBACK"));
-  EXPECT_TRUE(store->sandboxes().insert(sandbox("a")));
+  EXPECT_TRUE(table.insert(sandbox("a")));
+}
+
+// Fills a store on a disk of its own. 0: every failure was the right one, and all was well once there was room again.
+int fill_small_disk(const std::string& dir) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=256k") != 0)
+    return 77;
+  const auto full = [](const Error& error) { return error.code == Errc::over_limit && error.sys_errno == ENOSPC; };
+  auto store = Store::open(dir, OnBroken::move_aside);
+  if (!store) return 1;
+  auto row = sandbox("x");
+  row.metadata_json = std::string(5000, 'm');
+  Result<> done;
+  for (int i = 0; done && i < 1000; ++i) {
+    row.name = row.id = std::to_string(i);
+    done = (*store)->sandboxes().insert(row);
+  }
+  if (done || !full(done.error())) return 2;
+  const auto kept = (*store)->sandboxes().all();
+  if (!kept || kept->empty()) return 3;
+  store->reset();
+  if (auto again = Store::open(dir, OnBroken::move_aside); !again && !full(again.error())) return 4;
+  if (::mount("tmpfs", dir.c_str(), "tmpfs", MS_REMOUNT, "size=8m") != 0) return 77;
+  auto again = Store::open(dir, OnBroken::move_aside);
+  if (!again || !(*again)->warning().empty()) return 5;
+  if ((*again)->sandboxes().all()->size() != kept->size()) return 6;
+  return (*again)->sandboxes().insert(row) ? 0 : 7;
+}
+
+TEST(Store, LosesNothingOnADiskThatIsFull) {
+  const TestDirectory dir;
+  const auto child = ::fork();
+  if (child == 0) ::_exit(fill_small_disk(dir.path()));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no small disk to be had: cannot mount here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // The page count is a disk that we can make as small as we like.
 TEST(Store, SaysThatTheDiskIsFullAndRecovers) {
   const TestDirectory dir;
-  dir.open();
+  ASSERT_NE(dir.open(), nullptr);
   auto database = Database::open(dir.file());
   ASSERT_TRUE(database);
   ASSERT_TRUE(database->run("PRAGMA max_page_count = 1"));  // as small as it is now
