@@ -278,7 +278,7 @@ Result<> revoke(const KeyArguments& arguments) {
 }  // namespace
 
 void describe(CLI::App& command, KeyArguments& arguments) {
-  command.require_subcommand(1);
+  command.require_subcommand(0, 1);
   command.footer(
       "A key belongs to a tenant and carries its quotas. A server on a loopback address is open until the first key is "
       "made; on any\n"
@@ -323,6 +323,8 @@ int refuse_key_command(const KeyArguments& arguments, const std::string& message
 int key_command(const KeyArguments& arguments) {
   Result<> done;
   switch (arguments.action) {
+    case KeyAction::unsaid:
+      return refuse_key_command(arguments, "what about keys: create, list or revoke? (cove key --help shows how)");
     case KeyAction::create: {
       auto row = new_row(arguments);
       if (!row) return refuse_key_command(arguments, row.error().message);

@@ -8,11 +8,11 @@ class App;
 
 namespace cove::cli {
 
-enum class KeyAction { create, list, revoke };
+enum class KeyAction { unsaid, create, list, revoke };
 
 // The raw texts CLI11 fills.
 struct KeyArguments {
-  KeyAction action = KeyAction::list;
+  KeyAction action = KeyAction::unsaid;
   std::string id;
   std::string tenant;
   std::string max_sandboxes;
