@@ -9,6 +9,7 @@
 
 #include "cove/console.hpp"
 #include "cove/doctor_command.hpp"
+#include "cove/key_command.hpp"
 #include "cove/run_command.hpp"
 #include "cove/run_report.hpp"
 
@@ -49,6 +50,10 @@ int main(int argc, char** argv) {
   doctor->add_flag("--json", doctor_options.json, "Print one JSON object instead of a table");
   doctor->add_option("--state-dir", doctor_options.state_dir, "Where Cove keeps what it builds once");
 
+  auto* key = app.add_subcommand("key", "Make, list and revoke the API keys of a server");
+  cove::cli::KeyArguments key_arguments;
+  cove::cli::describe(*key, key_arguments);
+
   // What follows the first -- is never ours to read as options.
   const std::vector<std::string> all(argv + 1, argv + argc);
   const auto dashes = std::ranges::find(all, "--");
@@ -60,9 +65,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& shown) {  // --help, --version
     return app.exit(shown);
   } catch (const CLI::ParseError& error) {
-    return refuse(fmt::format("{} (cove --help shows how)", error.what()),
-                  std::ranges::find(all.begin(), dashes, "--json") != dashes);
+    const bool as_json = std::ranges::find(all.begin(), dashes, "--json") != dashes;
+    if (*key) {
+      key_arguments.json = as_json;
+      return cove::cli::refuse_key_command(key_arguments, fmt::format("{} (cove key --help shows how)", error.what()));
+    }
+    return refuse(fmt::format("{} (cove --help shows how)", error.what()), as_json);
   }
+  if (*key) return cove::cli::key_command(key_arguments);
   if (*run) {
     auto words = run->remaining();
     if (!words.empty() && words.front().size() > 1 && words.front().starts_with('-')) {

@@ -1,0 +1,257 @@
+#include "config/config.hpp"
+
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "base/io.hpp"
+#include "base/units.hpp"
+#include "config/keys.hpp"
+#include "config/value.hpp"
+
+namespace cove::config {
+namespace {
+
+constexpr std::size_t kFileLimit = std::size_t{1} << 20;
+
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    auto diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const auto changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string_view last_part(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+// The known key that was probably meant: the right word in the wrong table, or a slip of the finger.
+std::string nearest(std::string_view name) {
+  std::string_view best;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const auto& key : keys()) {
+    const auto apart = last_part(key.name) == last_part(name) ? std::size_t{1} : distance(key.name, name);
+    if (apart < least) {
+      least = apart;
+      best = key.name;
+    }
+  }
+  return best.empty() ? "" : fmt::format("; did you mean {}?", best);
+}
+
+// Gathers values and complaints; a key that is wrong does not hide the next one that is.
+class Loader {
+ public:
+  void take_default(const Key& key, const std::string& state_dir) {
+    if (key.name == "state_dir")
+      config.state_dir = state_dir;
+    else if (!key.fallback.empty())
+      note(key, "the default", put(config, key, key.fallback));
+  }
+
+  void take_text(const Key& key, std::string source, std::string_view text) {
+    note(key, std::move(source), put(config, key, text));
+  }
+
+  void take_table(const toml::table& table, const std::string& above, const std::string& file) {
+    for (const auto& [word, node] : table) {
+      const auto name = above.empty() ? std::string(word.str()) : fmt::format("{}.{}", above, word.str());
+      const auto source = fmt::format("{}:{}", file, node.source().begin.line);
+      if (const auto* key = find_key(name); key != nullptr)
+        take_node(*key, source, node);
+      else if (node.is_table() && is_section(name))
+        take_table(*node.as_table(), name, file);
+      else
+        complain(name, source, "there is no such key" + nearest(name));
+    }
+  }
+
+  void check_together();
+  Result<Config> finish() {
+    if (!wrong_.empty()) return fail(Errc::invalid, wrong_);
+    return std::move(config);
+  }
+
+  Config config;
+
+ private:
+  static bool is_section(std::string_view name) {
+    return std::ranges::any_of(keys(), [&](const Key& key) { return key.section() == name; });
+  }
+
+  void take_node(const Key& key, const std::string& source, const toml::node& node);
+  void note(const Key& key, std::string source, const Result<>& done) {
+    if (!done) complain(key.name, source, done.error().message);
+    sources_[std::string(key.name)] = std::move(source);
+  }
+  void complain(std::string_view key, std::string_view source, std::string_view why) {
+    if (!wrong_.empty()) wrong_.push_back('\n');
+    wrong_ += fmt::format("{} ({}): {}", key, source, why);
+    bad_.emplace(key);
+  }
+  void no_more_than(std::string_view name, std::string_view limit, auto value, auto most);
+  [[nodiscard]] std::string described(std::string_view name) const {
+    return fmt::format("{} ({}, {})", name, shown(config, *find_key(name)), sources_.at(std::string(name)));
+  }
+
+  std::map<std::string, std::string> sources_;
+  std::set<std::string, std::less<>> bad_;
+  std::string wrong_;
+};
+
+// The scalars of TOML as text; what a kind cannot be written as is refused by name.
+std::optional<std::string> scalar(Kind kind, const toml::node& node) {
+  if (const auto* text = node.as_string(); text != nullptr)
+    return kind == Kind::boolean || kind == Kind::count ? std::nullopt : std::optional(text->get());
+  if (const auto* value = node.as_boolean(); value != nullptr)
+    return kind == Kind::boolean ? std::optional<std::string>(value->get() ? "true" : "false") : std::nullopt;
+  const bool numeric = kind == Kind::count || kind == Kind::cores || kind == Kind::size || kind == Kind::duration;
+  if (const auto* whole = node.as_integer(); whole != nullptr && numeric) return std::to_string(whole->get());
+  if (const auto* real = node.as_floating_point(); real != nullptr && (kind == Kind::cores || kind == Kind::duration))
+    return fmt::format("{}", real->get());
+  return std::nullopt;
+}
+
+std::string_view wanted(Kind kind) {
+  switch (kind) {
+    case Kind::boolean:
+      return "must be true or false";
+    case Kind::count:
+      return "must be a whole number";
+    case Kind::cores:
+      return "must be a number of cores, as 0.5 or 2";
+    case Kind::size:
+      return "must be a size, as \"512M\", or a number of bytes";
+    case Kind::duration:
+      return "must be a duration, as \"30s\", or a number of seconds";
+    case Kind::list:
+      return "must be a list of strings, as [\"a\", \"b\"]";
+    case Kind::map:
+      return "must be a table of strings, as \"python:3.10\" = \"host\"";
+    default:
+      return "must be a string";
+  }
+}
+
+void Loader::take_node(const Key& key, const std::string& source, const toml::node& node) {
+  if (key.kind == Kind::list && node.is_array()) {
+    std::vector<std::string> items;
+    for (const auto& item : *node.as_array()) {
+      if (!item.is_string()) return complain(key.name, source, wanted(key.kind));
+      items.push_back(item.as_string()->get());
+    }
+    return note(key, source, put(config, key, std::move(items)));
+  }
+  if (key.kind == Kind::map && node.is_table()) {
+    std::map<std::string, std::string> entries;
+    for (const auto& [name, item] : *node.as_table()) {
+      if (!item.is_string()) return complain(key.name, source, wanted(key.kind));
+      entries.emplace(name.str(), item.as_string()->get());
+    }
+    return note(key, source, put(config, key, std::move(entries)));
+  }
+  const auto text = key.kind == Kind::list || key.kind == Kind::map ? std::nullopt : scalar(key.kind, node);
+  if (!text) return complain(key.name, source, wanted(key.kind));
+  note(key, source, put(config, key, *text));
+}
+
+void Loader::no_more_than(std::string_view name, std::string_view limit, auto value, auto most) {
+  if (value <= most || bad_.contains(name) || bad_.contains(limit)) return;
+  complain(name, sources_.at(std::string(name)),
+           fmt::format("{} is more than {}", shown(config, *find_key(name)), described(limit)));
+}
+
+void Loader::check_together() {
+  auto& sandbox = config.sandbox;
+  if (sandbox.max_cpu_millis == 0) sandbox.max_cpu_millis = 1000 * std::max(1U, std::thread::hardware_concurrency());
+  no_more_than("sandbox.memory", "sandbox.max_memory", sandbox.memory_bytes, sandbox.max_memory_bytes);
+  no_more_than("sandbox.disk", "sandbox.max_disk", sandbox.disk_bytes, sandbox.max_disk_bytes);
+  no_more_than("sandbox.inodes", "sandbox.max_inodes", sandbox.inodes, sandbox.max_inodes);
+  no_more_than("sandbox.pids", "sandbox.max_pids", sandbox.pids, sandbox.max_pids);
+  no_more_than("sandbox.cpus", "sandbox.max_cpus", sandbox.cpu_millis, sandbox.max_cpu_millis);
+  no_more_than("sandbox.ttl", "sandbox.max_ttl", sandbox.ttl, sandbox.max_ttl);
+  no_more_than("exec.timeout", "exec.max_timeout", config.exec.timeout, config.exec.max_timeout);
+  // Its files live in its memory: at the limit of both it would be killed instead of told that the disk is full.
+  if (sandbox.disk_bytes >= sandbox.memory_bytes && !bad_.contains("sandbox.disk") && !bad_.contains("sandbox.memory"))
+    complain("sandbox.disk", sources_["sandbox.disk"],
+             fmt::format("{} must be below {}", format_size(sandbox.disk_bytes), described("sandbox.memory")));
+  if (!config.state_dir.starts_with('/') && !bad_.contains("state_dir"))
+    complain("state_dir", sources_["state_dir"], fmt::format("'{}' is not an absolute path", config.state_dir));
+}
+
+// The file to read, or "" for none.
+Result<std::string> chosen_file(const LoadInput& input) {
+  if (!input.file.empty()) return input.file;
+  if (const auto set = input.environment.find("COVE_CONFIG"); set != input.environment.end() && !set->second.empty())
+    return set->second;
+  if (::access(input.default_file.c_str(), F_OK) == 0) return input.default_file;
+  return "";
+}
+
+}  // namespace
+
+Settings cove_environment() {
+  Settings out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (const auto equals = text.find('='); text.starts_with("COVE_") && equals != std::string_view::npos)
+      out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+Result<Config> load(const LoadInput& input) {
+  Loader loader;
+  for (const auto& key : keys()) loader.take_default(key, input.default_state_dir);
+  COVE_TRY(loader.config.file, chosen_file(input));
+  if (const auto& file = loader.config.file; !file.empty()) {
+    COVE_TRY(const auto content, read_file_at(AT_FDCWD, file, kFileLimit));
+    const auto parsed = toml::parse(content);
+    if (!parsed)
+      return fail(Errc::invalid,
+                  fmt::format("{}:{}: {}", file, parsed.error().source().begin.line, parsed.error().description()));
+    loader.take_table(parsed.table(), "", file);
+  }
+  for (const auto& key : keys()) {
+    // An empty variable is how one is unset in many places that start programs.
+    if (const auto set = input.environment.find(key.env()); set != input.environment.end() && !set->second.empty())
+      loader.take_text(key, key.env(), set->second);
+  }
+  for (const auto& key : keys()) {
+    if (const auto set = input.flags.find(key.name); set != input.flags.end())
+      loader.take_text(key, key.flag(), set->second);
+  }
+  loader.check_together();
+  return loader.finish();
+}
+
+ReloadPlan plan_reload(const Config& running, const Config& loaded) {
+  ReloadPlan plan{.config = running};
+  plan.config.file = loaded.file;
+  for (const auto& key : keys()) {
+    if (same(running, loaded, key)) continue;
+    if (key.reload == Reload::restart) {
+      plan.need_restart.emplace_back(key.name);
+      continue;
+    }
+    copy(loaded, plan.config, key);
+    plan.applied.emplace_back(key.name);
+  }
+  return plan;
+}
+
+}  // namespace cove::config

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace cove::config {
+
+// Where a server listens: a literal address. Port 0 takes a free one.
+struct Endpoint {
+  std::string host = "127.0.0.1";  // IPv6 without its brackets
+  std::uint16_t port = 8000;
+
+  // Only this machine can connect.
+  [[nodiscard]] bool loopback() const;
+  [[nodiscard]] std::string text() const;
+  bool operator==(const Endpoint&) const = default;
+};
+
+enum class OnExit { destroy, keep };
+enum class LogLevel { debug, info, warn, error };
+enum class LogFormat { text, json };
+// Who may read /metrics: whoever may use the API, or anybody on this machine without a key.
+enum class MetricsAccess { key, loopback };
+
+struct Log {
+  LogLevel level = LogLevel::info;
+  LogFormat format = LogFormat::text;
+  bool access = true;
+  bool operator==(const Log&) const = default;
+};
+
+struct Http {
+  std::vector<std::string> allowed_hosts;    // lower case: "box.example.org", "box.example.org:8443"
+  std::vector<std::string> allowed_origins;  // lower case: "https://console.example.org"
+  std::uint32_t max_connections = 0;
+  std::uint64_t max_body_bytes = 0;  // uploads have their own
+  MetricsAccess metrics = MetricsAccess::key;
+  bool operator==(const Http&) const = default;
+};
+
+// What a sandbox gets when nothing is asked for, and the most that can be asked for.
+struct SandboxLimits {
+  std::uint64_t memory_bytes = 0, max_memory_bytes = 0;
+  std::uint64_t disk_bytes = 0, max_disk_bytes = 0;
+  std::uint32_t inodes = 0, max_inodes = 0;
+  std::uint32_t pids = 0, max_pids = 0;
+  std::uint32_t cpu_millis = 0, max_cpu_millis = 0;
+  std::chrono::milliseconds ttl{}, max_ttl{};
+  bool strict_images = false;
+  bool operator==(const SandboxLimits&) const = default;
+};
+
+struct ExecLimits {
+  std::chrono::milliseconds timeout{}, max_timeout{};
+  std::uint64_t output_limit_bytes = 0;  // kept of stdout and of stderr
+  std::uint32_t max_concurrent = 0;
+  std::uint32_t max_queued = 0;
+  bool operator==(const ExecLimits&) const = default;
+};
+
+struct UploadLimits {
+  std::uint64_t max_body_bytes = 0;
+  std::uint64_t max_unpacked_bytes = 0;
+  std::uint32_t max_members = 0;
+  std::uint32_t max_depth = 0;
+  std::uint32_t max_ratio = 0;  // unpacked to packed
+  bool operator==(const UploadLimits&) const = default;
+};
+
+// The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
+struct Config {
+  std::string file;  // that was read; empty when there was none
+  Endpoint listen;
+  std::string state_dir;
+  OnExit on_exit = OnExit::destroy;
+  std::chrono::milliseconds drain{};
+  std::uint32_t max_sandboxes = 0;
+  bool allow_degraded = false;
+  Log log;
+  Http http;
+  SandboxLimits sandbox;
+  ExecLimits exec;
+  UploadLimits upload;
+  std::map<std::string, std::string> images;  // image as clients name it, to template
+  bool operator==(const Config&) const = default;
+};
+
+using Settings = std::map<std::string, std::string, std::less<>>;
+
+struct LoadInput {
+  std::string file = {};                             // --config; empty: COVE_CONFIG, else `default_file` if it exists
+  std::string default_file = "/etc/cove/cove.toml";  //
+  std::string default_state_dir = {};                // keeper::default_state_dir()
+  Settings environment = {};                         // NAME to value; `cove_environment()` in the real program
+  Settings flags = {};                               // key name ("sandbox.memory") to text
+};
+
+// The COVE_* part of our environment.
+Settings cove_environment();
+
+// Defaults, the file, the environment, the flags: the later wins. Errc::invalid with every key that is wrong, one a
+// line: the key, where the value came from and why it cannot be; Errc::not_found and others for the file itself.
+Result<Config> load(const LoadInput& input);
+
+// What a running server does with a configuration that was loaded again.
+struct ReloadPlan {
+  Config config;                          // the running one with what can change while it runs
+  std::vector<std::string> applied;       // keys that changed
+  std::vector<std::string> need_restart;  // keys that differ and were left as they are
+};
+ReloadPlan plan_reload(const Config& running, const Config& loaded);
+
+}  // namespace cove::config

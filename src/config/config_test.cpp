@@ -1,0 +1,218 @@
+#include "config/config.hpp"
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/io.hpp"
+#include "config/keys.hpp"
+
+namespace cove::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A cove.toml for as long as it lives.
+class File {
+ public:
+  explicit File(std::string_view text) {
+    UniqueFd fd(::mkstemp(path_));
+    EXPECT_TRUE(write_all(fd.get(), text));
+  }
+  ~File() { ::unlink(path_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  [[nodiscard]] const char* path() const { return path_; }
+
+ private:
+  char path_[32] = "/tmp/cove-test-config-XXXXXX";
+};
+
+LoadInput nothing() {
+  return {.default_file = "", .default_state_dir = "/var/lib/cove"};
+}
+
+Result<Config> from(std::string_view text) {
+  const File file(text);
+  auto input = nothing();
+  input.file = file.path();
+  return load(input);
+}
+
+TEST(Load, GivesTheDefaultsWhenNothingIsSaid) {
+  const auto config = load(nothing());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->listen.text(), "127.0.0.1:8000");
+  EXPECT_EQ(config->state_dir, "/var/lib/cove");
+  EXPECT_EQ(config->on_exit, OnExit::destroy);
+  EXPECT_EQ(config->drain, std::chrono::seconds(30));
+  EXPECT_EQ(config->sandbox.memory_bytes, 512ULL << 20);
+  EXPECT_EQ(config->sandbox.ttl, std::chrono::seconds(900));
+  EXPECT_EQ(config->sandbox.max_ttl, std::chrono::seconds(604'800));
+  EXPECT_EQ(config->exec.max_timeout, std::chrono::seconds(3600));
+  EXPECT_GE(config->sandbox.max_cpu_millis, 1000U);
+  EXPECT_TRUE(config->log.access);
+  EXPECT_TRUE(config->images.empty());
+}
+
+TEST(Load, ReadsEveryKindFromTheFile) {
+  const auto config = from(R"(
+listen = "[::1]:9000"
+on_exit = "keep"
+drain = 5
+[log]
+level = "debug"
+access = false
+[http]
+allowed_hosts = ["box.example.org", "other:8443"]
+[sandbox]
+memory = "1Gi"
+disk = 67108864
+cpus = 0.5
+ttl = 1.5
+pids = 128
+[images]
+"python:3.10" = "host"
+)");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->listen.text(), "[::1]:9000");
+  EXPECT_EQ(config->on_exit, OnExit::keep);
+  EXPECT_EQ(config->drain, std::chrono::seconds(5));
+  EXPECT_EQ(config->log.level, LogLevel::debug);
+  EXPECT_FALSE(config->log.access);
+  EXPECT_THAT(config->http.allowed_hosts, ElementsAre("box.example.org", "other:8443"));
+  EXPECT_EQ(config->sandbox.memory_bytes, 1ULL << 30);
+  EXPECT_EQ(config->sandbox.disk_bytes, 64ULL << 20);
+  EXPECT_EQ(config->sandbox.cpu_millis, 500U);
+  EXPECT_EQ(config->sandbox.ttl, std::chrono::milliseconds(1500));
+  EXPECT_EQ(config->sandbox.pids, 128U);
+  EXPECT_EQ(config->images.at("python:3.10"), "host");
+}
+
+TEST(Load, TakesAFlagOverTheEnvironmentOverTheFile) {
+  const File file("[sandbox]\nmemory = \"1G\"\npids = 100\nmax_pids = 1000\n");
+  auto input = nothing();
+  input.file = file.path();
+  input.environment = {{"COVE_SANDBOX_PIDS", "200"}, {"COVE_SANDBOX_MAX_PIDS", "2000"}, {"COVE_LOG_LEVEL", ""}};
+  input.flags = {{"sandbox.max_pids", "3000"}};
+  const auto config = load(input);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->sandbox.memory_bytes, 1ULL << 30);
+  EXPECT_EQ(config->sandbox.pids, 200U);
+  EXPECT_EQ(config->sandbox.max_pids, 3000U);
+  EXPECT_EQ(config->log.level, LogLevel::info) << "an empty variable is as good as none";
+}
+
+TEST(Load, FindsTheFileByFlagThenVariableThenPlace) {
+  const File one("listen = \"127.0.0.1:1\"");
+  const File two("listen = \"127.0.0.1:2\"");
+  const File three("listen = \"127.0.0.1:3\"");
+  LoadInput input{.file = one.path(), .default_file = three.path(), .default_state_dir = "/x"};
+  input.environment = {{"COVE_CONFIG", two.path()}};
+  EXPECT_EQ(load(input)->listen.port, 1);
+  EXPECT_EQ(load(input)->file, one.path());
+  input.file.clear();
+  EXPECT_EQ(load(input)->listen.port, 2);
+  input.environment.clear();
+  EXPECT_EQ(load(input)->listen.port, 3);
+}
+
+TEST(Load, FailsWhenAFileThatWasNamedIsNotThere) {
+  auto input = nothing();
+  input.file = "/nonexistent/cove.toml";
+  const auto config = load(input);
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, Errc::not_found);
+  EXPECT_THAT(config.error().message, HasSubstr("/nonexistent/cove.toml"));
+}
+
+struct WrongFile {
+  const char* name;
+  std::string_view text;
+  std::vector<std::string_view> said;
+};
+class Wrong : public testing::TestWithParam<WrongFile> {};
+
+TEST_P(Wrong, FileIsRefusedWithKeyLineAndReason) {
+  const auto config = from(GetParam().text);
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, Errc::invalid);
+  for (const auto& part : GetParam().said) EXPECT_THAT(config.error().message, HasSubstr(part));
+}
+INSTANTIATE_TEST_SUITE_P(
+    , Wrong,
+    testing::ValuesIn(std::vector<WrongFile>{
+        {"Syntax", "listen = \n", {"cove-test-config", ":1: "}},
+        {"BadValue", "\n[sandbox]\nmemory = \"lots\"\n", {"sandbox.memory (", ":3): ", "is not a size"}},
+        {"WrongType", "drain = true", {"drain (", "must be a duration"}},
+        {"TextForANumber", "max_sandboxes = \"5\"", {"max_sandboxes (", "must be a whole number"}},
+        {"TextForABoolean", "allow_degraded = \"no\"", {"must be true or false"}},
+        {"NumberForText", "state_dir = 5", {"must be a string"}},
+        {"TextForAList", "[http]\nallowed_hosts = \"a\"", {"must be a list of strings"}},
+        {"NumberInAList", "[http]\nallowed_hosts = [1]", {"must be a list of strings"}},
+        {"NumberInAMap", "[images]\na = 1", {"images (", "must be a table of strings"}},
+        {"Slip",
+         "[sandbox]\nmemry = \"1G\"",
+         {"sandbox.memry (", ":2): ", "there is no such key; did you mean sandbox.memory?"}},
+        {"WrongTable", "[exec]\nmax_ttl = 5", {"did you mean sandbox.max_ttl?"}},
+        {"UnknownTable", "[sandboxes]\nttl = 5", {"sandboxes (", "there is no such key"}},
+        {"NothingLikeIt", "zzzzzzzz = 5", {"zzzzzzzz (", "there is no such key"}},
+        {"AboveTheMost",
+         "[sandbox]\nmemory = \"9G\"",
+         {"sandbox.memory (", "9G is more than sandbox.max_memory (8G, the default)"}},
+        {"MostBelowTheDefault",
+         "[sandbox]\nmax_pids = 10",
+         {"sandbox.pids (the default): 64 is more than sandbox.max_pids (10, /tmp/"}},
+        {"DiskAsLargeAsMemory",
+         "[sandbox]\ndisk = \"512M\"",
+         {"sandbox.disk (", "512M must be below sandbox.memory (512M, the default)"}},
+        {"RelativeStateDir", "state_dir = \"here\"", {"state_dir (", "is not an absolute path"}},
+        {"TwoAtOnce", "drain = \"x\"\non_exit = \"y\"", {"drain (", "\non_exit ("}},
+    }),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST(Load, NamesTheVariableAndTheFlagThatAreWrong) {
+  auto input = nothing();
+  input.environment = {{"COVE_DRAIN", "soon"}};
+  input.flags = {{"listen", "nowhere"}};
+  const auto config = load(input);
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("drain (COVE_DRAIN): 'soon' is not a duration"));
+  EXPECT_THAT(config.error().message, HasSubstr("listen (--listen): 'nowhere' is not an address"));
+}
+
+TEST(Load, OffersNothingFarFetched) {
+  EXPECT_THAT(from("zzzzzzzz = 5").error().message, testing::Not(HasSubstr("did you mean")));
+}
+
+TEST(Reload, AppliesWhatCanChangeAndNamesTheRest) {
+  const auto running = *load(nothing());
+  auto input = nothing();
+  input.flags = {{"listen", "127.0.0.1:9"}, {"drain", "1s"}, {"sandbox.memory", "1G"}, {"images", "a=host"}};
+  const auto plan = plan_reload(running, *load(input));
+  EXPECT_THAT(plan.applied, ElementsAre("drain", "sandbox.memory", "images"));
+  EXPECT_THAT(plan.need_restart, ElementsAre("listen"));
+  EXPECT_EQ(plan.config.listen, running.listen);
+  EXPECT_EQ(plan.config.drain, std::chrono::seconds(1));
+  EXPECT_EQ(plan.config.images.at("a"), "host");
+}
+
+TEST(Reload, OfTheSameChangesNothing) {
+  const auto running = *load(nothing());
+  const auto plan = plan_reload(running, running);
+  EXPECT_TRUE(plan.applied.empty());
+  EXPECT_TRUE(plan.need_restart.empty());
+  EXPECT_EQ(plan.config, running);
+}
+
+TEST(Environment, HoldsOnlyWhatIsOurs) {
+  ::setenv("COVE_TEST_ONLY", "a=b", 1);
+  const auto found = cove_environment();
+  EXPECT_EQ(found.at("COVE_TEST_ONLY"), "a=b");
+  for (const auto& [name, value] : found) EXPECT_THAT(name, testing::StartsWith("COVE_"));
+  ::unsetenv("COVE_TEST_ONLY");
+}
+
+}  // namespace
+}  // namespace cove::config

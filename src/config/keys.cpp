@@ -1,0 +1,163 @@
+#include "config/keys.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace cove::config {
+namespace {
+
+constexpr std::uint64_t kMiB = 1ULL << 20;
+constexpr std::uint64_t kTiB = 1ULL << 40;
+constexpr std::uint64_t kSecond = 1000;
+constexpr std::uint64_t kDay = 24 * 3600 * kSecond;
+
+const auto& table() {
+  using enum Kind;
+  constexpr auto live = Reload::live;
+  constexpr auto restart = Reload::restart;
+  static const auto kKeys = std::to_array<Key>({
+      {"listen", address, "127.0.0.1:8000", restart, [](Config& c) -> auto& { return c.listen; },
+       "Address and port to listen on; any but a loopback address needs keys (cove key create); port 0 takes a free "
+       "one"},
+      {"state_dir", text, "", restart, [](Config& c) -> auto& { return c.state_dir; },
+       "Where everything that outlives the server is kept (default /var/lib/cove, without root ~/.local/state/cove)"},
+      {"on_exit",
+       choice,
+       "destroy",
+       live,
+       [](Config& c) -> auto& { return c.on_exit; },
+       "What a clean stop does with the sandboxes: destroy them, or keep them for the next start",
+       0,
+       0,
+       {"destroy", "keep"}},
+      {"drain", duration, "30s", live, [](Config& c) -> auto& { return c.drain; },
+       "How long a stop waits for work that is running", 0, kDay},
+      {"max_sandboxes", count, "1000", live, [](Config& c) -> auto& { return c.max_sandboxes; },
+       "Sandboxes that may live at once, of all tenants together", 1, 1'000'000},
+      {"allow_degraded", boolean, "false", restart, [](Config& c) -> auto& { return c.allow_degraded; },
+       "Serve although this host cannot enforce every limit (cove doctor shows which); results then say so"},
+
+      {"log.level",
+       choice,
+       "info",
+       live,
+       [](Config& c) -> auto& { return c.log.level; },
+       "The least that is logged: debug, info, warn or error",
+       0,
+       0,
+       {"debug", "info", "warn", "error"}},
+      {"log.format",
+       choice,
+       "text",
+       live,
+       [](Config& c) -> auto& { return c.log.format; },
+       "Lines of key=value (text), or one JSON object a line (json)",
+       0,
+       0,
+       {"text", "json"}},
+      {"log.access", boolean, "true", live, [](Config& c) -> auto& { return c.log.access; },
+       "Log a line for every request"},
+
+      {"http.allowed_hosts", list, "", live, [](Config& c) -> auto& { return c.http.allowed_hosts; },
+       "Names in a Host header that are ours, besides the address we listen on and localhost: name or name:port"},
+      {"http.allowed_origins", list, "", live, [](Config& c) -> auto& { return c.http.allowed_origins; },
+       "Web pages that may call us, as https://console.example.org; pages of our own always may"},
+      {"http.max_connections", count, "10000", live, [](Config& c) -> auto& { return c.http.max_connections; },
+       "Connections that may be open at once", 1, 1'000'000},
+      {"http.max_body", size, "16M", live, [](Config& c) -> auto& { return c.http.max_body_bytes; },
+       "The largest request body, uploads aside", 1024, kTiB},
+      {"http.metrics",
+       choice,
+       "key",
+       live,
+       [](Config& c) -> auto& { return c.http.metrics; },
+       "Who may read /metrics: whoever may use the API (key), or anybody on this machine (loopback)",
+       0,
+       0,
+       {"key", "loopback"}},
+
+      {"sandbox.memory", size, "512M", live, [](Config& c) -> auto& { return c.sandbox.memory_bytes; },
+       "Memory of a sandbox that asks for none", 8 * kMiB, 16 * kTiB},
+      {"sandbox.max_memory", size, "8G", live, [](Config& c) -> auto& { return c.sandbox.max_memory_bytes; },
+       "The most memory a sandbox may ask for", 8 * kMiB, 16 * kTiB},
+      {"sandbox.disk", size, "256M", live, [](Config& c) -> auto& { return c.sandbox.disk_bytes; },
+       "Files a sandbox may write when it asks for nothing; they live in its memory, so less than sandbox.memory",
+       kMiB / 4, 16 * kTiB},
+      {"sandbox.max_disk", size, "4G", live, [](Config& c) -> auto& { return c.sandbox.max_disk_bytes; },
+       "The most disk a sandbox may ask for", kMiB / 4, 16 * kTiB},
+      {"sandbox.inodes", count, "65536", live, [](Config& c) -> auto& { return c.sandbox.inodes; },
+       "Files and directories a sandbox may make", 1024, 1'000'000'000},
+      {"sandbox.max_inodes", count, "1000000", live, [](Config& c) -> auto& { return c.sandbox.max_inodes; },
+       "The most files and directories a sandbox may ask for", 1024, 1'000'000'000},
+      {"sandbox.pids", count, "64", live, [](Config& c) -> auto& { return c.sandbox.pids; },
+       "Processes and threads of a sandbox that asks for none", 2, 1'000'000},
+      {"sandbox.max_pids", count, "4096", live, [](Config& c) -> auto& { return c.sandbox.max_pids; },
+       "The most processes and threads a sandbox may ask for", 2, 1'000'000},
+      {"sandbox.cpus", cores, "1", live, [](Config& c) -> auto& { return c.sandbox.cpu_millis; },
+       "Cores of a sandbox that asks for none, as 0.5 or 2", 10, 1'024'000},
+      {"sandbox.max_cpus", cores, "0", live, [](Config& c) -> auto& { return c.sandbox.max_cpu_millis; },
+       "The most cores a sandbox may ask for; 0 for as many as this machine has", 0, 1'024'000},
+      {"sandbox.ttl", duration, "15m", live, [](Config& c) -> auto& { return c.sandbox.ttl; },
+       "How long an unused sandbox lives when it asks for nothing", kSecond, 365 * kDay},
+      {"sandbox.max_ttl", duration, "7d", live, [](Config& c) -> auto& { return c.sandbox.max_ttl; },
+       "The longest life a sandbox may ask for", kSecond, 365 * kDay},
+      {"sandbox.strict_images", boolean, "false", live, [](Config& c) -> auto& { return c.sandbox.strict_images; },
+       "Refuse an image that [images] does not name, instead of using the host template and saying so"},
+
+      {"exec.timeout", duration, "30s", live, [](Config& c) -> auto& { return c.exec.timeout; },
+       "Wall time of an execution that asks for none", 1, 365 * kDay},
+      {"exec.max_timeout", duration, "1h", live, [](Config& c) -> auto& { return c.exec.max_timeout; },
+       "The longest wall time an execution gets, whatever it asks for", 1, 365 * kDay},
+      {"exec.output_limit", size, "1M", live, [](Config& c) -> auto& { return c.exec.output_limit_bytes; },
+       "Bytes kept of stdout and of stderr; more is dropped and counted", 0, 1ULL << 30},
+      {"exec.max_concurrent", count, "256", live, [](Config& c) -> auto& { return c.exec.max_concurrent; },
+       "Executions that may run at once, of all tenants together", 1, 1'000'000},
+      {"exec.max_queued", count, "1024", live, [](Config& c) -> auto& { return c.exec.max_queued; },
+       "Executions that may wait for their turn; more are refused with 429", 0, 1'000'000},
+
+      {"upload.max_body", size, "256M", live, [](Config& c) -> auto& { return c.upload.max_body_bytes; },
+       "The largest archive, or single file, that may be sent", 1024, 16 * kTiB},
+      {"upload.max_unpacked", size, "1G", live, [](Config& c) -> auto& { return c.upload.max_unpacked_bytes; },
+       "The most an archive may unpack to", 1024, 16 * kTiB},
+      {"upload.max_members", count, "100000", live, [](Config& c) -> auto& { return c.upload.max_members; },
+       "The most files and directories an archive may hold", 1, 100'000'000},
+      {"upload.max_depth", count, "64", live, [](Config& c) -> auto& { return c.upload.max_depth; },
+       "The most directories above a file in an archive", 1, 2048},
+      {"upload.max_ratio", count, "1000", live, [](Config& c) -> auto& { return c.upload.max_ratio; },
+       "How many times its own size an archive may unpack to", 1, 1'000'000},
+
+      {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
+       "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
+  });
+  return kKeys;
+}
+
+}  // namespace
+
+std::string Key::env() const {
+  std::string out = "COVE_";
+  for (const char c : name) out.push_back(c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c);
+  return out;
+}
+
+std::string Key::flag() const {
+  std::string out = "--";
+  for (const char c : name) out.push_back(c == '.' || c == '_' ? '-' : c);
+  return out;
+}
+
+std::string_view Key::section() const {
+  const auto dot = name.find('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::span<const Key> keys() {
+  return table();
+}
+
+const Key* find_key(std::string_view name) {
+  const auto found = std::ranges::find(table(), name, &Key::name);
+  return found == table().end() ? nullptr : &*found;
+}
+
+}  // namespace cove::config

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "base/result.hpp"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace cove::store {
+
+// One SQLite connection, for one thread. The only file that talks to SQLite is database.cpp. Errors everywhere in this
+// room: `over_limit` with ENOSPC when the disk is full, `exists` for a key that is taken, `denied` for a file that may
+// not be opened, `unavailable` when another process held the database for too long, `io` otherwise.
+class Database {
+ public:
+  // The file must exist; links are not followed. `io` with `broken(error)` when it is not a database or a damaged one.
+  static Result<Database> open(const std::string& path);
+
+  // Statements without parameters or interesting rows, separated by semicolons.
+  Result<> run(const char* sql);
+  Result<std::int64_t> number(const char* sql);
+  [[nodiscard]] std::int64_t last_row_id() const;
+  [[nodiscard]] std::int64_t changes() const;
+  // What the last failure was about.
+  [[nodiscard]] Error error() const;
+  [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* handle) const;
+  };
+  std::unique_ptr<sqlite3, Close> handle_;
+};
+
+// Says that a file is no database, or damaged beyond use.
+[[nodiscard]] bool broken(const Error& error);
+
+// One row of an answer. Valid only within the call it is handed to.
+class Row {
+ public:
+  explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
+  // Reads the columns, in order, into the fields.
+  template <typename... Fields>
+  void read(std::tuple<Fields&...> fields, int column = 0) const {
+    std::apply([&](auto&... field) { (get(column++, field), ...); }, fields);
+  }
+  void get(int column, std::string& out) const;
+  void get(int column, bool& out) const { out = number(column) != 0; }
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  void get(int column, T& out) const {
+    out = static_cast<T>(number(column));
+  }
+  template <typename T>
+  void get(int column, std::optional<T>& out) const {
+    out.reset();
+    if (!null(column)) get(column, out.emplace());
+  }
+  [[nodiscard]] bool null(int column) const;
+  [[nodiscard]] std::int64_t number(int column) const;
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+// A statement that is prepared when it is first run, and kept. `sql` and `database` must outlive it.
+class Statement {
+ public:
+  Statement(Database& database, std::string sql);
+
+  // Binds the values in order and runs to the end.
+  template <typename... Values>
+  Result<> run(const Values&... values) {
+    return each([](const Row&) {}, values...);
+  }
+  // As `run`; `on_row` sees every row of the answer.
+  template <typename OnRow, typename... Values>
+  Result<> each(OnRow on_row, const Values&... values) {
+    COVE_CHECK(begin());
+    int at = 0;
+    Result<> bound;
+    ((bound = bound ? bind(++at, values) : bound), ...);
+    while (bound) {
+      COVE_TRY(const auto more, step());
+      if (!more) return {};
+      on_row(Row(statement_.get()));
+    }
+    finish();
+    return bound;
+  }
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  Result<> begin();
+  Result<bool> step();  // false: at the end, and reset
+  void finish();
+  Result<> bind(int at, std::string_view text);
+  Result<> bind(int at, const std::string& text) { return bind(at, std::string_view(text)); }
+  Result<> bind(int at, const char* text) { return bind(at, std::string_view(text)); }
+  Result<> bind_number(int at, std::int64_t value);
+  Result<> bind_null(int at);
+  template <std::integral T>
+  Result<> bind(int at, T value) {
+    return bind_number(at, static_cast<std::int64_t>(value));
+  }
+  template <typename T>
+  Result<> bind(int at, const std::optional<T>& value) {
+    return value ? bind(at, *value) : bind_null(at);
+  }
+
+  Database& database_;
+  std::string sql_;
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+}  // namespace cove::store

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/database.hpp"
+
+namespace cove::store {
+
+// How a process ended.
+struct ProcessEnd {
+  std::int64_t ended_unix_ms = 0;
+  std::string reason;  // exited, signalled, timeout, …
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  std::int64_t duration_ms = 0;
+  std::int64_t cpu_ms = 0;
+  std::uint64_t stdout_bytes = 0;
+  std::uint64_t stderr_bytes = 0;
+  std::uint64_t last_seq = 0;
+
+  bool operator==(const ProcessEnd&) const = default;
+};
+
+struct ProcessRow {
+  std::string sandbox;       // SandboxRow::id
+  std::uint32_t number = 0;  // p1 is 1; unique within the sandbox
+  std::string kind;          // exec, background
+  std::string command_json = "[]";
+  bool terminal = false;
+  std::int64_t started_unix_ms = 0;
+  std::int64_t deadline_boot_ms = 0;  // 0: none
+  std::optional<ProcessEnd> end = {};
+
+  bool operator==(const ProcessRow&) const = default;
+};
+
+class ProcessTable {
+ public:
+  explicit ProcessTable(Database& database);
+
+  // Errc::exists for a number that is taken, Errc::not_found for a sandbox that is not there. `end` is not looked at.
+  Result<> insert(const ProcessRow& row);
+  // Errc::not_found when there is no such process.
+  Result<> finish(std::string_view sandbox, std::uint32_t number, const ProcessEnd& end);
+  Result<> erase(std::string_view sandbox, std::uint32_t number);
+  Result<> erase_all(std::string_view sandbox);
+  // By number.
+  Result<std::vector<ProcessRow>> of(std::string_view sandbox);
+
+ private:
+  Database& database_;
+  Statement insert_, finish_, erase_, erase_all_, of_;
+};
+
+}  // namespace cove::store

@@ -1,0 +1,87 @@
+#include "store/sandbox_table.hpp"
+
+#include <boost/json.hpp>
+#include <tuple>
+
+#include "store/columns.hpp"
+
+namespace cove::store {
+namespace {
+
+constexpr std::string_view kColumns =
+    "tenant, name, id, pod_name, state, created_unix_ms, ttl_ms, expires_boot_ms, boot_id, init_pid, cgroup, uid,"
+    "memory_bytes, disk_bytes, inodes, pids, cpu_millis, template_name, env_json, labels_json, metadata_json,"
+    "notes_json, next_process";
+
+// The fields in the order of kColumns.
+auto fields(auto& r) {
+  return std::tie(r.tenant, r.name, r.id, r.pod_name, r.state, r.created_unix_ms, r.ttl_ms, r.expires_boot_ms,
+                  r.boot_id, r.init_pid, r.cgroup, r.uid, r.memory_bytes, r.disk_bytes, r.inodes, r.pids, r.cpu_millis,
+                  r.template_name, r.env_json, r.labels_json, r.metadata_json, r.notes_json, r.next_process);
+}
+
+auto collect(std::vector<SandboxRow>& rows) {
+  return [&rows](const Row& row) { row.read(fields(rows.emplace_back())); };
+}
+
+}  // namespace
+
+SandboxTable::SandboxTable(Database& database)
+    : database_(database),
+      insert_(database, insert_into("sandboxes", kColumns)),
+      update_(database, fmt::format("UPDATE sandboxes SET ({}) = ({}) WHERE id = ?", kColumns, marks(kColumns))),
+      set_state_(database, "UPDATE sandboxes SET state = ?2 WHERE id = ?1"),
+      set_expiry_(database, "UPDATE sandboxes SET ttl_ms = ?2, expires_boot_ms = ?3 WHERE id = ?1"),
+      erase_(database, "DELETE FROM sandboxes WHERE id = ?"),
+      all_(database, fmt::format("SELECT {} FROM sandboxes ORDER BY tenant, name", kColumns)),
+      // The labels that are wanted come as [["name", "value"], …]: none of them may be missing.
+      list_(database, fmt::format("SELECT {} FROM sandboxes WHERE tenant = ?1 AND name > ?2 AND (?3 = '' OR state = ?3)"
+                                  " AND NOT EXISTS (SELECT 1 FROM json_each(?4) wanted WHERE NOT EXISTS"
+                                  " (SELECT 1 FROM json_each(labels_json) label WHERE label.key = wanted.value ->> 0"
+                                  " AND label.value = wanted.value ->> 1)) ORDER BY name LIMIT ?5",
+                                  kColumns)) {}
+
+Result<> SandboxTable::found(Result<> done) const {
+  if (done && database_.changes() == 0) return fail(Errc::not_found, "no such sandbox");
+  return done;
+}
+
+Result<> SandboxTable::insert(const SandboxRow& row) {
+  auto done = std::apply([&](const auto&... field) { return insert_.run(field...); }, fields(row));
+  if (!done && done.error().code == Errc::exists)
+    return fail(Errc::exists, fmt::format("there is a sandbox '{}' already", row.name));
+  return done;
+}
+
+Result<> SandboxTable::update(const SandboxRow& row) {
+  return found(std::apply([&](const auto&... field) { return update_.run(field..., row.id); }, fields(row)));
+}
+
+Result<> SandboxTable::set_state(std::string_view id, std::string_view state) {
+  return found(set_state_.run(id, state));
+}
+
+Result<> SandboxTable::set_expiry(std::string_view id, std::int64_t ttl_ms, std::int64_t expires_boot_ms) {
+  return found(set_expiry_.run(id, ttl_ms, expires_boot_ms));
+}
+
+Result<> SandboxTable::erase(std::string_view id) {
+  return erase_.run(id);
+}
+
+Result<std::vector<SandboxRow>> SandboxTable::all() {
+  std::vector<SandboxRow> rows;
+  COVE_CHECK(all_.each(collect(rows)));
+  return rows;
+}
+
+Result<std::vector<SandboxRow>> SandboxTable::list(const SandboxFilter& filter) {
+  boost::json::array wanted;
+  for (const auto& [name, value] : filter.labels) wanted.push_back(boost::json::array{name, value});
+  std::vector<SandboxRow> rows;
+  COVE_CHECK(list_.each(collect(rows), filter.tenant, filter.after, filter.state, boost::json::serialize(wanted),
+                        filter.limit));
+  return rows;
+}
+
+}  // namespace cove::store

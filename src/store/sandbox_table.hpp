@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/database.hpp"
+
+namespace cove::store {
+
+// What must be known of a sandbox to find it again after a restart. Written before the sandbox exists.
+struct SandboxRow {
+  std::string tenant;
+  std::string name;  // the client's id, unique within the tenant
+  std::string id;    // SandboxId, unique
+  std::string pod_name;
+  std::string state = "creating";  // creating, running, paused, deleting
+  std::int64_t created_unix_ms = 0;
+  std::int64_t ttl_ms = 0;
+  std::int64_t expires_boot_ms = 0;  // CLOCK_BOOTTIME, of the boot in boot_id
+  std::string boot_id;
+  std::int64_t init_pid = 0;
+  std::string cgroup;
+  std::int32_t uid = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint64_t inodes = 0;
+  std::uint32_t pids = 0;
+  std::uint32_t cpu_millis = 0;
+  std::string template_name = "host";
+  std::string env_json = "{}";
+  std::string labels_json = "{}";  // of strings
+  std::string metadata_json = "{}";
+  std::string notes_json = "[]";
+  std::uint32_t next_process = 1;
+
+  bool operator==(const SandboxRow&) const = default;
+};
+
+struct SandboxFilter {
+  std::string tenant;
+  std::string state = {};                                        // empty: any
+  std::vector<std::pair<std::string, std::string>> labels = {};  // all must match
+  std::string after = {};                                        // only names that sort behind this one
+  std::uint32_t limit = 100;
+};
+
+class SandboxTable {
+ public:
+  explicit SandboxTable(Database& database);
+
+  // Errc::exists when the tenant has a sandbox of this name.
+  Result<> insert(const SandboxRow& row);
+  // The rest is by `id`, and Errc::not_found when there is none; erasing what is gone is no error.
+  Result<> update(const SandboxRow& row);
+  Result<> set_state(std::string_view id, std::string_view state);
+  Result<> set_expiry(std::string_view id, std::int64_t ttl_ms, std::int64_t expires_boot_ms);
+  // Takes its processes with it.
+  Result<> erase(std::string_view id);
+  Result<std::vector<SandboxRow>> all();
+  // In the byte order of names.
+  Result<std::vector<SandboxRow>> list(const SandboxFilter& filter);
+
+ private:
+  Result<> found(Result<> done) const;
+  Database& database_;
+  Statement insert_, update_, set_state_, set_expiry_, erase_, all_, list_;
+};
+
+}  // namespace cove::store

@@ -1,0 +1,126 @@
+#include "store/schema.hpp"
+
+#include <array>
+
+namespace cove::store {
+namespace {
+
+// Step N takes a database from user_version N to N + 1. Steps are added, never changed: somebody's database was made
+// with them.
+constexpr auto kSteps = std::to_array<const char*>({
+    R"(
+CREATE TABLE sandboxes (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  pod_name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  created_unix_ms INTEGER NOT NULL,
+  ttl_ms INTEGER NOT NULL,
+  expires_boot_ms INTEGER NOT NULL,
+  boot_id TEXT NOT NULL,
+  init_pid INTEGER NOT NULL,
+  cgroup TEXT NOT NULL,
+  uid INTEGER NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  disk_bytes INTEGER NOT NULL,
+  inodes INTEGER NOT NULL,
+  pids INTEGER NOT NULL,
+  cpu_millis INTEGER NOT NULL,
+  template_name TEXT NOT NULL,
+  env_json TEXT NOT NULL,
+  labels_json TEXT NOT NULL,
+  metadata_json TEXT NOT NULL,
+  notes_json TEXT NOT NULL,
+  next_process INTEGER NOT NULL,
+  UNIQUE (tenant, name)
+);
+CREATE TABLE processes (
+  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE ON UPDATE CASCADE,
+  number INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  command_json TEXT NOT NULL,
+  terminal INTEGER NOT NULL,
+  started_unix_ms INTEGER NOT NULL,
+  deadline_boot_ms INTEGER NOT NULL,
+  ended_unix_ms INTEGER,
+  reason TEXT,
+  exit_code INTEGER,
+  signal INTEGER,
+  duration_ms INTEGER,
+  cpu_ms INTEGER,
+  stdout_bytes INTEGER,
+  stderr_bytes INTEGER,
+  last_seq INTEGER,
+  PRIMARY KEY (sandbox, number)
+) WITHOUT ROWID;
+CREATE TABLE events (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at_unix_ms INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  type TEXT NOT NULL,
+  sandbox TEXT NOT NULL,
+  pod_name TEXT NOT NULL,
+  data_json TEXT NOT NULL
+);
+CREATE INDEX events_of_tenant ON events (tenant, seq);
+CREATE TABLE idempotency (
+  tenant TEXT NOT NULL,
+  key TEXT NOT NULL,
+  request_hash TEXT NOT NULL,
+  status INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  created_unix_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, key)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_by_age ON idempotency (created_unix_ms);
+CREATE TABLE keys (
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  hash TEXT NOT NULL UNIQUE,
+  prefix TEXT NOT NULL,
+  created_unix_ms INTEGER NOT NULL,
+  revoked_unix_ms INTEGER,
+  max_sandboxes INTEGER NOT NULL,
+  max_memory_bytes INTEGER NOT NULL,
+  executions_per_minute INTEGER NOT NULL,
+  concurrent_executions INTEGER NOT NULL,
+  note TEXT NOT NULL
+);
+)",
+});
+
+Result<> take(Database& database, std::size_t step) {
+  COVE_CHECK(database.run(kSteps.at(step)));
+  return database.run(fmt::format("PRAGMA user_version = {}", step + 1).c_str());
+}
+
+}  // namespace
+
+Result<> migrate(Database& database) {
+  // Read within the transaction: of two that start at once, the second finds the first one's work done.
+  COVE_TRY(auto version, database.number("PRAGMA user_version"));
+  const auto newest = static_cast<std::int64_t>(kSteps.size());
+  while (version < newest) {
+    COVE_CHECK(database.run("BEGIN IMMEDIATE"));
+    auto now = database.number("PRAGMA user_version");
+    Result<> done;
+    if (!now)
+      done = tl::unexpected<Error>(now.error());
+    else if (*now < newest)
+      done = take(database, static_cast<std::size_t>(*now));
+    if (done) done = database.run("COMMIT");
+    if (!done) {
+      [[maybe_unused]] const auto undone = database.run("ROLLBACK");
+      return done;
+    }
+    version = *now < newest ? *now + 1 : *now;
+  }
+  if (version > newest)
+    return fail(Errc::unsupported, fmt::format("database: made by a newer Cove (schema {}, this one knows up to {}); "
+                                               "upgrade this one, or give another --state-dir",
+                                               version, newest));
+  return {};
+}
+
+}  // namespace cove::store

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cove::store {
+
+inline constexpr std::string_view kKeyPrefix = "cove_";
+
+// "cove_" and 43 characters of [A-Za-z0-9], 256 random bits: a secret, shown once and kept nowhere.
+std::string new_key();
+// "key_" and 16 characters of [a-z2-7]: names a key without telling it.
+std::string new_key_id();
+// The part of a key that may be shown, to recognise it by.
+std::string shown_prefix(std::string_view key);
+
+// 64 characters of [0-9a-f]. A key is random, so one round without salt is enough: there is no dictionary to try.
+std::string sha256_hex(std::string_view bytes);
+// Takes as long for any two texts of one length.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
+}  // namespace cove::store

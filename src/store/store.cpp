@@ -1,0 +1,112 @@
+#include "store/store.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+
+#include "base/io.hpp"
+#include "store/schema.hpp"
+
+namespace cove::store {
+namespace {
+
+// Looked at by name: closing a descriptor of it would drop the locks that SQLite holds.
+Result<> check_file(int dir_fd, const std::string& path) {
+  struct stat file{};
+  if (::fstatat(dir_fd, kDatabaseFile, &file, AT_SYMLINK_NOFOLLOW) != 0) return fail_errno(errno, "stat {}", path);
+  if (!S_ISREG(file.st_mode)) return fail(Errc::denied, fmt::format("{} is not a plain file; remove it", path));
+  if ((file.st_mode & 0077) != 0)
+    return fail(Errc::denied, fmt::format("{} can be read by others; chmod 600 it and what lies beside it", path));
+  return {};
+}
+
+// SQLite makes the files beside it with the mode and, as root, the owner of this one.
+Result<> make_file(int dir_fd, const std::string& path) {
+  UniqueFd made(::openat(dir_fd, kDatabaseFile, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!made) {
+    if (errno == EEXIST) return check_file(dir_fd, path);
+    return fail_errno(errno, "make {}", path);
+  }
+  struct stat dir{};
+  if (::fstat(dir_fd, &dir) != 0) return fail_errno(errno, "stat the directory of {}", path);
+  if (::geteuid() == 0 && dir.st_uid != 0 && ::fchown(made.get(), dir.st_uid, dir.st_gid) != 0)
+    return fail_errno(errno, "give {} to the owner of its directory", path);
+  return {};
+}
+
+Result<Database> open_checked(int dir_fd, const std::string& path) {
+  COVE_CHECK(make_file(dir_fd, path));
+  COVE_TRY(auto database, Database::open(path));
+  COVE_CHECK(migrate(database));
+  return database;
+}
+
+Result<> check(Database& database) {
+  std::string found;
+  Statement statement(database, "PRAGMA quick_check(1)");
+  COVE_CHECK(statement.each([&](const Row& row) { row.get(0, found); }));
+  if (found != "ok")
+    return tl::unexpected<Error>(Error{Errc::io, fmt::format("database: damaged: {}", found), EBADMSG});
+  return {};
+}
+
+Result<std::string> move_aside(int dir_fd, const std::string& path, const std::string& why) {
+  const auto suffix = fmt::format(".broken-{}", std::time(nullptr));
+  for (const auto* part : {"-wal", "-shm", ""}) {
+    const auto from = std::string(kDatabaseFile) + part;
+    const auto to = std::string(kDatabaseFile) + suffix + part;
+    if (::renameat(dir_fd, from.c_str(), dir_fd, to.c_str()) != 0 && errno != ENOENT)
+      return fail_errno(errno, "move the broken {} aside", path);
+  }
+  return fmt::format(
+      "{} could not be used ({}); it was kept as {}{} and an empty one begun: sandboxes and keys that were in it are "
+      "forgotten",
+      path, why, path, suffix);
+}
+
+}  // namespace
+
+Store::Store(Database database)
+    : database_(std::move(database)),
+      sandboxes_(database_),
+      processes_(database_),
+      events_(database_),
+      idempotency_(database_),
+      keys_(database_) {}
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {
+  COVE_TRY(const auto dir_fd, open_at(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY));
+  const auto path = dir + "/" + kDatabaseFile;
+  const auto attempt = [&]() -> Result<Database> {
+    COVE_TRY(auto database, open_checked(dir_fd.get(), path));
+    // Only the server pays for a look at every page.
+    if (on_broken == OnBroken::move_aside) COVE_CHECK(check(database));
+    return database;
+  };
+  auto database = attempt();
+  std::string warning;
+  if (!database && broken(database.error())) {
+    if (on_broken == OnBroken::refuse)
+      return fail(Errc::io, fmt::format("{} is no database, or damaged ({}); a server that is started moves it aside",
+                                        path, database.error().message));
+    COVE_TRY(warning, move_aside(dir_fd.get(), path, database.error().message));
+    database = attempt();
+  }
+  if (!database) return tl::unexpected<Error>(database.error());
+  auto store = std::make_unique<Store>(std::move(*database));
+  store->warning_ = std::move(warning);
+  return store;
+}
+
+Result<std::int64_t> Store::data_version() {
+  return database_.number("PRAGMA data_version");
+}
+
+Result<> Store::quick_check() {
+  return check(database_);
+}
+
+}  // namespace cove::store

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "store/database.hpp"
+#include "store/event_table.hpp"
+#include "store/idempotency_table.hpp"
+#include "store/key_table.hpp"
+#include "store/process_table.hpp"
+#include "store/sandbox_table.hpp"
+
+namespace cove::store {
+
+inline constexpr const char* kDatabaseFile = "cove.db";
+
+// What to do about a file that is no database.
+enum class OnBroken {
+  refuse,      // fail and touch nothing: for visitors, as `cove key`
+  move_aside,  // keep it as cove.db.broken-TIME and start with an empty one: for the server
+};
+
+// Everything that outlives the server: <dir>/cove.db, mode 0600, in WAL mode. What was written is there after kill -9;
+// after a loss of power the last moments may be missing, but never half a write. Used by one thread; other processes
+// may open the same directory.
+class Store {
+ public:
+  // `dir` must exist. A file made by root gets the owner of `dir`, so that a server without privilege can use it.
+  // Errc::unsupported when a newer Cove wrote it.
+  static Result<std::unique_ptr<Store>> open(const std::string& dir, OnBroken on_broken);
+  explicit Store(Database database);
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  SandboxTable& sandboxes() { return sandboxes_; }
+  ProcessTable& processes() { return processes_; }
+  EventTable& events() { return events_; }
+  IdempotencyTable& idempotency() { return idempotency_; }
+  KeyTable& keys() { return keys_; }
+
+  // All of what `work` (returning Result<>) writes, or none of it.
+  template <typename Work>
+  Result<> together(Work work) {
+    COVE_CHECK(database_.run("BEGIN IMMEDIATE"));
+    auto done = work();
+    if (done) done = database_.run("COMMIT");
+    if (!done) [[maybe_unused]]
+      const auto undone = database_.run("ROLLBACK");
+    return done;
+  }
+
+  // Changes when another connection has written: `cove key revoke`, say. Our own writes do not change it.
+  Result<std::int64_t> data_version();
+  // Looks through the whole file; Errc::io with the first thing that is wrong.
+  Result<> quick_check();
+  // What was moved aside at open, as a sentence for the log; empty when all was well. The keys went with it: "no keys"
+  // then does not mean that the server is meant to be open.
+  [[nodiscard]] const std::string& warning() const { return warning_; }
+
+ private:
+  Database database_;
+  SandboxTable sandboxes_;
+  ProcessTable processes_;
+  EventTable events_;
+  IdempotencyTable idempotency_;
+  KeyTable keys_;
+  std::string warning_;
+};
+
+}  // namespace cove::store

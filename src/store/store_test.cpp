@@ -1,0 +1,266 @@
+#include "store/store.hpp"
+
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "store/test_directory.hpp"
+
+namespace cove::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const std::string& dir) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(dir)) names.push_back(entry.path().filename());
+  return names;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat st{};
+  EXPECT_EQ(::stat(path.c_str(), &st), 0) << path;
+  return st.st_mode & 07777;
+}
+
+SandboxRow sandbox(std::string name) {
+  return {.tenant = "t", .name = name, .id = "id-" + name, .pod_name = "sbx"};
+}
+
+TEST(Store, MakesItsFileForItsOwnerAlone) {
+  const TestDirectory dir;
+  const auto store = dir.open();
+  ASSERT_TRUE(store->sandboxes().insert(sandbox("a")));
+  EXPECT_EQ(mode_of(dir.file()), 0600U);
+  EXPECT_EQ(mode_of(dir.file() + "-wal"), 0600U);
+  EXPECT_EQ(mode_of(dir.file() + "-shm"), 0600U);
+  EXPECT_TRUE(store->warning().empty());
+  EXPECT_TRUE(store->quick_check());
+}
+
+TEST(Store, KeepsWhatWasWritten) {
+  const TestDirectory dir;
+  ASSERT_TRUE(dir.open()->sandboxes().insert(sandbox("a")));
+  EXPECT_EQ(dir.open()->sandboxes().all()->size(), 1U);
+}
+
+TEST(Store, KeepsWhatWasWrittenBeforeAKill) {
+  const TestDirectory dir;
+  const auto child = ::fork();
+  if (child == 0) {
+    auto store = Store::open(dir.path(), OnBroken::move_aside);
+    if (store && (*store)->sandboxes().insert(sandbox("a"))) ::raise(SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(dir.open()->sandboxes().all()->size(), 1U);
+}
+
+TEST(Store, DoesAllOrNothingTogether) {
+  const TestDirectory dir;
+  const auto store = dir.open();
+  const auto done = store->together([&]() -> Result<> {
+    COVE_CHECK(store->sandboxes().insert(sandbox("a")));
+    return store->sandboxes().insert(sandbox("a"));
+  });
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::exists);
+  EXPECT_TRUE(store->sandboxes().all()->empty());
+  EXPECT_TRUE(store->together([&] { return store->sandboxes().insert(sandbox("b")); }));
+  EXPECT_EQ(store->sandboxes().all()->size(), 1U);
+}
+
+TEST(Store, TellsWhenAnotherConnectionWrote) {
+  const TestDirectory dir;
+  const auto server = dir.open();
+  const auto visitor = dir.open(OnBroken::refuse);
+  const auto before = *server->data_version();
+  ASSERT_TRUE(server->sandboxes().insert(sandbox("a")));
+  EXPECT_EQ(*server->data_version(), before) << "our own writes are no news";
+  ASSERT_TRUE(visitor->keys().create({.id = "key_1", .tenant = "t", .hash = "h", .prefix = "p"}));
+  EXPECT_NE(*server->data_version(), before);
+  EXPECT_EQ(server->keys().list()->size(), 1U);
+}
+
+TEST(Store, MovesAsideWhatIsNoDatabase) {
+  const TestDirectory dir;
+  std::ofstream(dir.file()) << std::string(8192, 'x');
+  ::chmod(dir.file().c_str(), 0600);
+  const auto refused = Store::open(dir.path(), OnBroken::refuse);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::io);
+  EXPECT_EQ(names_in(dir.path()).size(), 1U) << "a visitor changes nothing";
+
+  const auto store = dir.open();
+  EXPECT_THAT(store->warning(), testing::HasSubstr("cove.db.broken-"));
+  EXPECT_THAT(names_in(dir.path()), testing::Contains(testing::StartsWith("cove.db.broken-")));
+  EXPECT_TRUE(store->sandboxes().insert(sandbox("a")));
+}
+
+TEST(Store, MovesAsideADamagedOne) {
+  const TestDirectory dir;
+  {
+    const auto store = dir.open();
+    for (int i = 0; i < 500; ++i) ASSERT_TRUE(store->sandboxes().insert(sandbox(std::to_string(i))));
+  }
+  const auto size = fs::file_size(dir.file());
+  ASSERT_GT(size, 20'000U);
+  std::fstream file(dir.file(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(size / 2));
+  file << std::string(8192, '\xa5');
+  file.close();
+  const auto store = dir.open();
+  EXPECT_THAT(store->warning(), testing::HasSubstr("cove.db.broken-"));
+  EXPECT_TRUE(store->sandboxes().all()->empty());
+}
+
+TEST(Store, StartsAnewFromAnEmptyFile) {
+  const TestDirectory dir;
+  std::ofstream(dir.file()).close();
+  ::chmod(dir.file().c_str(), 0600);
+  EXPECT_TRUE(dir.open()->warning().empty());
+}
+
+TEST(Store, RefusesAFileThatOthersCanRead) {
+  const TestDirectory dir;
+  ASSERT_NE(dir.open(), nullptr);
+  ::chmod(dir.file().c_str(), 0644);
+  const auto store = Store::open(dir.path(), OnBroken::move_aside);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, Errc::denied);
+  EXPECT_THAT(store.error().message, testing::HasSubstr("chmod 600"));
+}
+
+TEST(Store, FollowsNoLink) {
+  const TestDirectory dir;
+  const TestDirectory elsewhere;
+  ASSERT_NE(elsewhere.open(), nullptr);
+  fs::create_symlink(elsewhere.file(), dir.file());
+  const auto store = Store::open(dir.path(), OnBroken::move_aside);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, Errc::denied);
+}
+
+TEST(Store, RefusesTheSchemaOfANewerCove) {
+  const TestDirectory dir;
+  ASSERT_NE(dir.open(), nullptr);
+  {
+    auto database = Database::open(dir.file());
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->run("PRAGMA user_version = 1000"));
+  }
+  const auto store = Store::open(dir.path(), OnBroken::move_aside);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, Errc::unsupported);
+  EXPECT_THAT(store.error().message, testing::HasSubstr("newer Cove"));
+}
+
+TEST(Store, SaysWhichDirectoryIsMissing) {
+  const auto store = Store::open("/nonexistent/front", OnBroken::move_aside);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, Errc::not_found);
+  EXPECT_THAT(store.error().message, testing::HasSubstr("/nonexistent/front"));
+}
+
+TEST(Store, GivesFilesMadeByRootToTheOwnerOfTheDirectory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const TestDirectory dir;
+  ASSERT_EQ(::chown(dir.path().c_str(), 65534, 65534), 0);
+  const auto store = dir.open();
+  ASSERT_TRUE(store->sandboxes().insert(sandbox("a")));
+  for (const auto& name : names_in(dir.path())) {
+    struct stat st{};
+    ASSERT_EQ(::stat((dir.path() + "/" + name).c_str(), &st), 0);
+    EXPECT_EQ(st.st_uid, 65534U) << name;
+    EXPECT_EQ(st.st_gid, 65534U) << name;
+  }
+  EXPECT_EQ(names_in(dir.path()).size(), 3U);
+}
+
+TEST(Store, WaitsForNobodyForEver) {
+  const TestDirectory dir;
+  ASSERT_NE(dir.open(), nullptr);
+  auto ours = Database::open(dir.file());
+  auto other = Database::open(dir.file());
+  ASSERT_TRUE(ours && other);
+  ASSERT_TRUE(ours->run("PRAGMA busy_timeout = 1"));
+  SandboxTable table(*ours);
+  ASSERT_TRUE(other->run("BEGIN IMMEDIATE"));
+  const auto done = table.insert(sandbox("a"));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::unavailable);
+  ASSERT_TRUE(other->run("ROLLBACK"));
+  EXPECT_TRUE(table.insert(sandbox("a")));
+}
+
+// Fills a store on a disk of its own. 0: every failure was the right one, and all was well once there was room again.
+int fill_small_disk(const std::string& dir) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=256k") != 0)
+    return 77;
+  const auto full = [](const Error& error) { return error.code == Errc::over_limit && error.sys_errno == ENOSPC; };
+  auto store = Store::open(dir, OnBroken::move_aside);
+  if (!store) return 1;
+  auto row = sandbox("x");
+  row.metadata_json = std::string(5000, 'm');
+  Result<> done;
+  for (int i = 0; done && i < 1000; ++i) {
+    row.name = row.id = std::to_string(i);
+    done = (*store)->sandboxes().insert(row);
+  }
+  if (done || !full(done.error())) return 2;
+  const auto kept = (*store)->sandboxes().all();
+  if (!kept || kept->empty()) return 3;
+  store->reset();
+  if (auto again = Store::open(dir, OnBroken::move_aside); !again && !full(again.error())) return 4;
+  if (::mount("tmpfs", dir.c_str(), "tmpfs", MS_REMOUNT, "size=8m") != 0) return 77;
+  auto again = Store::open(dir, OnBroken::move_aside);
+  if (!again || !(*again)->warning().empty()) return 5;
+  if ((*again)->sandboxes().all()->size() != kept->size()) return 6;
+  return (*again)->sandboxes().insert(row) ? 0 : 7;
+}
+
+TEST(Store, LosesNothingOnADiskThatIsFull) {
+  const TestDirectory dir;
+  const auto child = ::fork();
+  if (child == 0) ::_exit(fill_small_disk(dir.path()));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no small disk to be had: cannot mount here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// The page count is a disk that we can make as small as we like.
+TEST(Store, SaysThatTheDiskIsFullAndRecovers) {
+  const TestDirectory dir;
+  ASSERT_NE(dir.open(), nullptr);
+  auto database = Database::open(dir.file());
+  ASSERT_TRUE(database);
+  ASSERT_TRUE(database->run("PRAGMA max_page_count = 1"));  // as small as it is now
+  SandboxTable table(*database);
+  Result<> done;
+  int written = 0;
+  auto row = sandbox("x");
+  row.metadata_json = std::string(20'000, 'm');
+  for (; done && written < 1000; ++written) {
+    row.name = row.id = std::to_string(written);
+    done = table.insert(row);
+  }
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::over_limit);
+  EXPECT_EQ(done.error().sys_errno, ENOSPC);
+  ASSERT_TRUE(database->run("PRAGMA max_page_count = 1000000"));
+  EXPECT_TRUE(table.insert(row));
+}
+
+}  // namespace
+}  // namespace cove::store

@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+
+#include "store/store.hpp"
+#include "store/test_directory.hpp"
+
+namespace cove::store {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+SandboxRow full_row() {
+  return {.tenant = "acme",
+          .name = "dёmo \"1\"",
+          .id = "abcdefghijklmnopqrstuvwxyz",
+          .pod_name = "sbx-1",
+          .state = "running",
+          .created_unix_ms = 1,
+          .ttl_ms = 2,
+          .expires_boot_ms = 3,
+          .boot_id = "boot",
+          .init_pid = 4,
+          .cgroup = "/cove/x",
+          .uid = 5,
+          .memory_bytes = 6ULL << 40,
+          .disk_bytes = 7,
+          .inodes = 8,
+          .pids = 9,
+          .cpu_millis = 10,
+          .template_name = "host",
+          .env_json = R"({"A":"b"})",
+          .labels_json = R"({"k":"v"})",
+          .metadata_json = R"({"m":1})",
+          .notes_json = R"(["n"])",
+          .next_process = 11};
+}
+
+SandboxRow named(std::string tenant, std::string name, std::string labels = "{}") {
+  auto row = full_row();
+  row.id = tenant + "-" + name;
+  row.tenant = std::move(tenant);
+  row.name = std::move(name);
+  row.labels_json = std::move(labels);
+  return row;
+}
+
+class Tables : public testing::Test {
+ protected:
+  std::vector<std::string> names(const SandboxFilter& filter) {
+    std::vector<std::string> out;
+    auto rows = store_->sandboxes().list(filter);
+    EXPECT_TRUE(rows) << rows.error().message;
+    for (const auto& row : *rows) out.push_back(row.name);
+    return out;
+  }
+
+  TestDirectory dir_;
+  std::unique_ptr<Store> store_ = dir_.open();
+};
+
+using Sandboxes = Tables;
+
+TEST_F(Sandboxes, ComeBackAsTheyWereWritten) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  EXPECT_THAT(*store_->sandboxes().all(), ElementsAre(full_row()));
+  auto row = full_row();
+  row.state = "paused";
+  row.cgroup = "";
+  row.next_process = 12;
+  ASSERT_TRUE(store_->sandboxes().update(row));
+  EXPECT_THAT(*store_->sandboxes().all(), ElementsAre(row));
+}
+
+TEST_F(Sandboxes, HaveANameThatIsTheirTenantsAlone) {
+  ASSERT_TRUE(store_->sandboxes().insert(named("a", "demo")));
+  EXPECT_TRUE(store_->sandboxes().insert(named("b", "demo")));
+  auto again = named("a", "demo");
+  again.id = "another";
+  const auto done = store_->sandboxes().insert(again);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::exists);
+  EXPECT_EQ(done.error().message, "there is a sandbox 'demo' already");
+}
+
+TEST_F(Sandboxes, ChangeStateAndExpiry) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  ASSERT_TRUE(store_->sandboxes().set_state(full_row().id, "deleting"));
+  ASSERT_TRUE(store_->sandboxes().set_expiry(full_row().id, 100, 200));
+  const auto row = store_->sandboxes().all()->front();
+  EXPECT_EQ(row.state, "deleting");
+  EXPECT_EQ(row.ttl_ms, 100);
+  EXPECT_EQ(row.expires_boot_ms, 200);
+}
+
+TEST_F(Sandboxes, ThatAreNotThereAreNotFound) {
+  EXPECT_EQ(store_->sandboxes().update(full_row()).error().code, Errc::not_found);
+  EXPECT_EQ(store_->sandboxes().set_state("x", "running").error().code, Errc::not_found);
+  EXPECT_EQ(store_->sandboxes().set_expiry("x", 1, 1).error().code, Errc::not_found);
+  EXPECT_TRUE(store_->sandboxes().erase("x"));
+}
+
+TEST_F(Sandboxes, AreListedInPagesOfOneTenantByName) {
+  for (const auto* name : {"b", "a", "c", "B"}) ASSERT_TRUE(store_->sandboxes().insert(named("t", name)));
+  ASSERT_TRUE(store_->sandboxes().insert(named("other", "x")));
+  EXPECT_THAT(names({.tenant = "t"}), ElementsAre("B", "a", "b", "c"));
+  EXPECT_THAT(names({.tenant = "t", .limit = 2}), ElementsAre("B", "a"));
+  EXPECT_THAT(names({.tenant = "t", .after = "a", .limit = 2}), ElementsAre("b", "c"));
+  EXPECT_THAT(names({.tenant = "t", .after = "c"}), IsEmpty());
+}
+
+TEST_F(Sandboxes, AreFilteredByStateAndByEveryLabel) {
+  ASSERT_TRUE(store_->sandboxes().insert(named("t", "a", R"({"team":"x","tier":"1"})")));
+  ASSERT_TRUE(store_->sandboxes().insert(named("t", "b", R"({"team":"x"})")));
+  ASSERT_TRUE(store_->sandboxes().insert(named("t", "c", R"({"we\"ird.$k":"v'1","n":"1"})")));
+  ASSERT_TRUE(store_->sandboxes().set_state("t-b", "paused"));
+  EXPECT_THAT(names({.tenant = "t", .labels = {{"team", "x"}}}), ElementsAre("a", "b"));
+  EXPECT_THAT(names({.tenant = "t", .labels = {{"team", "x"}, {"tier", "1"}}}), ElementsAre("a"));
+  EXPECT_THAT(names({.tenant = "t", .labels = {{"team", "x"}, {"team", "y"}}}), IsEmpty());
+  EXPECT_THAT(names({.tenant = "t", .labels = {{"we\"ird.$k", "v'1"}}}), ElementsAre("c"));
+  EXPECT_THAT(names({.tenant = "t", .labels = {{"n", "1"}}}), ElementsAre("c"));
+  EXPECT_THAT(names({.tenant = "t", .state = "paused"}), ElementsAre("b"));
+  EXPECT_THAT(names({.tenant = "t", .state = "paused", .labels = {{"tier", "1"}}}), IsEmpty());
+}
+
+using Processes = Tables;
+
+TEST_F(Processes, AreStartedFinishedAndForgotten) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  const auto id = full_row().id;
+  ProcessRow one{.sandbox = id, .number = 1, .kind = "exec", .command_json = R"(["ls"])", .started_unix_ms = 5};
+  ProcessRow two{
+      .sandbox = id, .number = 2, .kind = "background", .terminal = true, .started_unix_ms = 6, .deadline_boot_ms = 7};
+  ASSERT_TRUE(store_->processes().insert(two));
+  ASSERT_TRUE(store_->processes().insert(one));
+  EXPECT_THAT(*store_->processes().of(id), ElementsAre(one, two));
+  EXPECT_EQ(store_->processes().insert(one).error().code, Errc::exists);
+
+  one.end = ProcessEnd{.ended_unix_ms = 9, .reason = "exited", .exit_code = 0, .duration_ms = 4, .last_seq = 3};
+  two.end = ProcessEnd{.ended_unix_ms = 9, .reason = "signalled", .signal = 9, .stdout_bytes = 1ULL << 40};
+  ASSERT_TRUE(store_->processes().finish(id, 1, *one.end));
+  ASSERT_TRUE(store_->processes().finish(id, 2, *two.end));
+  EXPECT_THAT(*store_->processes().of(id), ElementsAre(one, two));
+  EXPECT_EQ(store_->processes().finish(id, 3, *two.end).error().code, Errc::not_found);
+
+  ASSERT_TRUE(store_->processes().erase(id, 1));
+  EXPECT_THAT(*store_->processes().of(id), ElementsAre(two));
+  ASSERT_TRUE(store_->processes().erase_all(id));
+  EXPECT_THAT(*store_->processes().of(id), IsEmpty());
+}
+
+TEST_F(Processes, GoWithTheirSandboxAndNeedOne) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  const ProcessRow row{.sandbox = full_row().id, .number = 1, .kind = "exec"};
+  ASSERT_TRUE(store_->processes().insert(row));
+  ASSERT_TRUE(store_->sandboxes().erase(full_row().id));
+  EXPECT_THAT(*store_->processes().of(full_row().id), IsEmpty());
+  EXPECT_EQ(store_->processes().insert(row).error().code, Errc::not_found);
+}
+
+using Events = Tables;
+
+TEST_F(Events, AreNumberedForEver) {
+  auto& events = store_->events();
+  EXPECT_EQ(*events.first_seq(), 1);
+  EXPECT_EQ(*events.last_seq(), 0);
+  for (std::int64_t i = 1; i <= 5; ++i)
+    EXPECT_EQ(*events.append({.at_unix_ms = i, .tenant = "t", .type = "created", .sandbox = "s"}), i);
+  ASSERT_TRUE(events.prune(2));
+  EXPECT_EQ(*events.first_seq(), 4);
+  ASSERT_TRUE(events.prune(0));
+  EXPECT_EQ(*events.first_seq(), 6) << "nothing is kept: the next one";
+  EXPECT_EQ(*events.last_seq(), 5);
+  store_ = nullptr;
+  store_ = dir_.open();
+  EXPECT_EQ(*store_->events().append({.tenant = "t", .type = "created"}), 6);
+}
+
+TEST_F(Events, AreTheTenantsOwnFromANumberOn) {
+  auto& events = store_->events();
+  const EventRow mine{
+      .at_unix_ms = 7, .tenant = "t", .type = "created", .sandbox = "s", .pod_name = "p", .data_json = "{\"a\":1}"};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(events.append(mine));
+    ASSERT_TRUE(events.append({.tenant = "other", .type = "created"}));
+  }
+  auto third = mine;
+  third.seq = 3;
+  auto fifth = mine;
+  fifth.seq = 5;
+  EXPECT_THAT(*events.after("t", 1, 10), ElementsAre(third, fifth));
+  EXPECT_THAT(*events.after("t", 1, 1), ElementsAre(third));
+  EXPECT_THAT(*events.after("nobody", 0, 10), IsEmpty());
+}
+
+TEST_F(Events, ArePrunedOnlyPastTheirNumber) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(store_->events().append({.tenant = "t", .type = "x"}));
+  ASSERT_TRUE(store_->events().prune(3));
+  EXPECT_EQ(store_->events().after("t", 0, 10)->size(), 3U);
+  ASSERT_TRUE(store_->events().prune());
+  EXPECT_EQ(store_->events().after("t", 0, 10)->size(), 3U);
+}
+
+using Idempotency = Tables;
+
+TEST_F(Idempotency, AnswersAreFoundAgainForADay) {
+  auto& table = store_->idempotency();
+  const std::string body("{\"id\":\"\0x\"}", 11);
+  const IdempotencyRow row{
+      .tenant = "t", .key = "k", .request_hash = "h", .status = 201, .body = body, .created_unix_ms = 1000};
+  EXPECT_EQ(*table.find("t", "k"), std::nullopt);
+  ASSERT_TRUE(table.insert(row));
+  EXPECT_EQ(*table.find("t", "k"), row);
+  EXPECT_EQ(*table.find("u", "k"), std::nullopt);
+  EXPECT_EQ(table.insert(row).error().code, Errc::exists);
+  ASSERT_TRUE(table.prune(1000 + IdempotencyTable::kKeptMs));
+  EXPECT_EQ(*table.find("t", "k"), row);
+  ASSERT_TRUE(table.prune(1001 + IdempotencyTable::kKeptMs));
+  EXPECT_EQ(*table.find("t", "k"), std::nullopt);
+  ASSERT_TRUE(table.insert(row));
+  ASSERT_TRUE(table.erase("t", "k"));
+  EXPECT_EQ(*table.find("t", "k"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace cove::store
