@@ -97,16 +97,17 @@ class Unpacking {
   std::uint64_t bytes_ = 0;
 };
 
-Result<Unpacked> unpack_into(int in_fd, int dest_fd, const UnpackLimits& limits) {
-  COVE_TRY(auto staging, Staging::create(dest_fd, limits.max_members));
-  return Unpacking(in_fd, std::move(staging), limits).run();
+Result<Unpacked> unpack_into(int in_fd, int dest_fd, const std::string& dest, const UnpackLimits& limits) {
+  auto staging = Staging::create(dest_fd, limits.max_members);
+  if (!staging) return fail_errno(staging.error().sys_errno, "write into {}", shown(dest));
+  return Unpacking(in_fd, std::move(*staging), limits).run();
 }
 
 }  // namespace
 
 Result<Unpacked> unpack(int in_fd, const std::string& dest, const UnpackLimits& limits) {
   COVE_TRY(const auto made, make_directories(dest));
-  auto unpacked = unpack_into(in_fd, made.dir.get(), limits);
+  auto unpacked = unpack_into(in_fd, made.dir.get(), dest, limits);
   if (!unpacked) {
     for (const auto& directory : std::views::reverse(made.created)) ::rmdir(directory.c_str());
   }
