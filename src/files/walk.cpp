@@ -143,7 +143,8 @@ Result<> remove_tree(int dir_fd, const std::string& name) {
   };
   COVE_TRY(const auto st, stat_at(dir_fd, name));
   if (S_ISDIR(st.st_mode)) unlock(dir_fd, name, st.st_mode);
-  COVE_TRY(auto root, open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY));
+  UniqueFd root(::openat(dir_fd, name.c_str(), kDirectory));
+  if (!root) return fail_errno(errno, "remove {}", shown(name));
   COVE_TRY(auto walk, Walk::start(std::move(root)));
   while (const auto* step = walk.next()) {
     if (step->event == Walk::Event::leaving) {
