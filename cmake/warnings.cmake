@@ -20,3 +20,9 @@ if(COVE_SANITIZE)
   target_compile_options(cove_sanitize INTERFACE -fsanitize=${COVE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(cove_sanitize INTERFACE -fsanitize=${COVE_SANITIZE})
 endif()
+
+# Code under a fuzzer tells it where it has been. tests/fuzz links the fuzzer itself.
+if(COVE_FUZZ)
+  target_compile_options(cove_sanitize INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(cove_sanitize INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -4,6 +4,8 @@
 
 // Defined by cove_embed() in CMakeLists.txt.
 extern "C" {
+extern const char cove_embedded_files[];
+extern const char cove_embedded_files_end[];
 extern const char cove_embedded_init[];
 extern const char cove_embedded_init_end[];
 extern const char cove_embedded_tsx[];
@@ -24,8 +26,9 @@ std::string_view embedded_init() {
 }
 
 std::span<const EmbeddedTool> embedded_tools() {
-  static const std::array<EmbeddedTool, 1> tools{
-      {{.name = "tsx", .content = between(cove_embedded_tsx, cove_embedded_tsx_end)}}};
+  static const std::array<EmbeddedTool, 2> tools{
+      {{.name = "files", .content = between(cove_embedded_files, cove_embedded_files_end)},
+       {.name = "tsx", .content = between(cove_embedded_tsx, cove_embedded_tsx_end)}}};
   return tools;
 }
 

@@ -1,0 +1,166 @@
+// cove-files: does the file API's work inside the sandbox, as the sandbox's own user and under all its locks.
+// Content goes over stdin and stdout; a failure is exit status 1 and one line of JSON on stderr (README.md).
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/io.hpp"
+#include "files/content.hpp"
+#include "files/json.hpp"
+#include "files/names.hpp"
+#include "files/pack.hpp"
+#include "files/stop.hpp"
+#include "files/tree.hpp"
+#include "files/unpack.hpp"
+#include "files/watch.hpp"
+
+namespace cove::files {
+namespace {
+
+using Arguments = std::span<char*>;
+
+Result<std::uint64_t> number(std::string_view text, int base = 10) {
+  std::uint64_t value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (ec != std::errc() || end != text.data() + text.size())
+    return fail(Errc::invalid, fmt::format("{} is not a number", shown(text)));
+  return value;
+}
+
+Result<> say(const std::string& json) {
+  return write_all(STDOUT_FILENO, json + "\n");
+}
+
+Result<> say(const Result<Entry>& entry) {
+  if (!entry) return tl::unexpected<Error>(entry.error());
+  return say(to_json(*entry));
+}
+
+// An optional last word, as in "rename FROM TO overwrite".
+Result<bool> flag(Arguments arguments, std::size_t at, std::string_view word) {
+  if (arguments.size() <= at) return false;
+  if (arguments.size() > at + 1 || arguments[at] != word)
+    return fail(Errc::invalid, fmt::format("expected nothing or '{}'", word));
+  return true;
+}
+
+Result<std::uint64_t> option_value(Arguments arguments, std::size_t at) {
+  if (at + 1 >= arguments.size()) return fail(Errc::invalid, fmt::format("{} wants a number", arguments[at]));
+  return number(arguments[at + 1]);
+}
+
+Result<> upload(const std::string& path, Arguments options) {
+  UnpackLimits limits;
+  for (std::size_t i = 0; i < options.size(); i += 2) {
+    const std::string_view name = options[i];
+    COVE_TRY(const auto value, option_value(options, i));
+    if (name == "--max-bytes")
+      limits.max_bytes = value;
+    else if (name == "--max-members")
+      limits.max_members = value;
+    else if (name == "--max-depth")
+      limits.max_depth = value;
+    else if (name == "--max-ratio" && value > 0)
+      limits.ratio.max_ratio = value;
+    else
+      return fail(Errc::invalid, fmt::format("upload: {} is not understood", shown(name)));
+  }
+  COVE_TRY(const auto unpacked, unpack(STDIN_FILENO, path, limits));
+  return say(fmt::format(R"({{"files":{},"bytes":{}}})", unpacked.files, unpacked.bytes));
+}
+
+Result<> download(const std::string& path, Arguments options) {
+  PackLimits limits;
+  if (!options.empty()) {
+    if (options.size() != 2 || options[0] != std::string_view("--max-bytes"))
+      return fail(Errc::invalid, "download takes --max-bytes and nothing else");
+    COVE_TRY(limits.max_bytes, number(options[1]));
+  }
+  return pack(path, STDOUT_FILENO, limits);
+}
+
+Result<> read(const std::string& path, Arguments rest) {
+  ReadRange range;
+  if (!rest.empty()) {
+    if (rest.size() != 2) return fail(Errc::invalid, "read takes OFFSET and LENGTH together");
+    COVE_TRY(range.offset, number(rest[0]));
+    COVE_TRY(range.length, number(rest[1]));
+  }
+  return read_content(path, range, STDOUT_FILENO);
+}
+
+Result<> write(const std::string& path, Arguments rest) {
+  if (rest.empty()) return fail(Errc::invalid, "write wants a mode");
+  COVE_TRY(const auto mode, number(rest[0], 8));
+  if (mode > 0777) return fail(Errc::invalid, fmt::format("{} is not a mode up to 0777", shown(rest[0])));
+  COVE_TRY(const bool append, flag(rest, 1, "append"));
+  const auto bits = static_cast<std::uint32_t>(mode);
+  return say(append ? append_content(path, bits, STDIN_FILENO) : write_content(path, bits, STDIN_FILENO));
+}
+
+Result<> list(const std::string& path, Arguments rest) {
+  if (rest.size() != 2) return fail(Errc::invalid, "list wants DEPTH and MAXENTRIES");
+  COVE_TRY(const auto depth, number(rest[0]));
+  COVE_TRY(const auto max_entries, number(rest[1]));
+  COVE_TRY(const auto listing, list_tree(path, depth, max_entries));
+  return say(to_json(listing));
+}
+
+Result<> rename(const std::string& path, Arguments rest) {
+  if (rest.empty()) return fail(Errc::invalid, "rename wants a second path");
+  COVE_TRY(const auto to, absolute_path(rest[0]));
+  COVE_TRY(const bool overwrite, flag(rest, 1, "overwrite"));
+  return say(rename_path(path, to, overwrite ? Overwrite::yes : Overwrite::no));
+}
+
+Result<> run(Arguments arguments) {
+  if (arguments.size() < 3) return fail(Errc::invalid, "usage: files COMMAND PATH [ARGUMENTS]");
+  const std::string_view command = arguments[1];
+  COVE_TRY(const auto path, absolute_path(arguments[2]));
+  const auto rest = arguments.subspan(3);
+  if (command == "upload") return upload(path, rest);
+  if (command == "download") return download(path, rest);
+  if (command == "read") return read(path, rest);
+  if (command == "write") return write(path, rest);
+  if (command == "list") return list(path, rest);
+  if (command == "rename") return rename(path, rest);
+  if (command == "remove" || command == "watch") {
+    COVE_TRY(const bool recursive, flag(rest, 0, "recursive"));
+    const auto whole = recursive ? Recursive::yes : Recursive::no;
+    return command == "remove" ? remove_path(path, whole) : watch(path, whole, STDIN_FILENO, STDOUT_FILENO);
+  }
+  if (command == "stat" || command == "mkdir") {
+    if (!rest.empty()) return fail(Errc::invalid, fmt::format("{} takes one path", command));
+    return say(command == "stat" ? stat_path(path) : make_directory(path));
+  }
+  return fail(Errc::invalid, fmt::format("unknown command {}", shown(command)));
+}
+
+void on_stop(int /*signal*/) {
+  stop_requested = 1;
+}
+
+}  // namespace
+}  // namespace cove::files
+
+int main(int argc, char** argv) {
+  // The sandboxed program has the same uid; it must not look into this one or steer it.
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  ::signal(SIGXFSZ, SIG_IGN);  // too large is an error to tell, not a death
+  ::signal(SIGPIPE, SIG_IGN);  // the same for a reader that has left
+  struct sigaction stop{};
+  stop.sa_handler = &cove::files::on_stop;  // without SA_RESTART: a read that waits returns
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaction(signal, &stop, nullptr);
+  ::umask(0);  // modes are set as asked; what is made on the way has its own
+
+  const auto done = cove::files::run({argv, static_cast<std::size_t>(argc)});
+  if (done) return 0;
+  static_cast<void>(cove::write_all(STDERR_FILENO, cove::files::error_json(done.error()) + "\n").has_value());
+  return 1;
+}

@@ -1,0 +1,129 @@
+#include "files/tree.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "files/names.hpp"
+#include "files/place.hpp"
+#include "files/walk.hpp"
+
+namespace cove::files {
+namespace {
+
+tl::unexpected<Error> not_found(const std::string& path) {
+  return tl::unexpected<Error>(
+      Error{.code = Errc::not_found, .message = fmt::format("path not found: {}", path), .sys_errno = ENOENT});
+}
+
+Result<Entry> entry_at(const Place& place, const std::string& path) {
+  const auto st = stat_at(place.dir.get(), place.name);
+  if (!st && st.error().sys_errno == ENOENT) return not_found(path);
+  if (!st) return tl::unexpected<Error>(st.error());
+  return make_entry(path, place.dir.get(), place.name, *st);
+}
+
+// What has no name to be found by: "/", and paths that end in "..".
+bool nameless(const std::string& path) {
+  return path == "/" || base_name(path) == "..";
+}
+
+Result<Entry> entry_of_directory(const std::string& path, int fd) {
+  COVE_TRY(const auto st, stat_fd(fd));
+  return make_entry(path, fd, "", st);
+}
+
+// The same directory under whatever name.
+bool is_same_directory(int dir_fd, const std::string& name, const char* other) {
+  struct stat a{};
+  struct stat b{};
+  return ::fstatat(dir_fd, name.c_str(), &a, AT_SYMLINK_NOFOLLOW) == 0 && ::stat(other, &b) == 0 &&
+         S_ISDIR(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+}  // namespace
+
+Result<Entry> stat_path(const std::string& path) {
+  if (nameless(path)) {
+    COVE_TRY(const auto fd, open_path(path, O_PATH | O_DIRECTORY));
+    return entry_of_directory(path, fd.get());
+  }
+  COVE_TRY(const auto place, open_place(path, Parents::must_exist));
+  return entry_at(place, path);
+}
+
+Result<Listing> list_tree(const std::string& path, std::size_t depth, std::size_t max_entries) {
+  auto root = open_path(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+  if (!root && root.error().sys_errno == ENOTDIR)
+    return fail(Errc::invalid, fmt::format("{} is not a directory", shown(path)));
+  if (!root) return tl::unexpected<Error>(root.error());
+  const std::string prefix = path == "/" ? path : path + "/";
+  COVE_TRY(auto walk, Walk::start(std::move(*root)));
+  Listing listing;
+  while (const auto* step = walk.next()) {
+    if (step->event == Walk::Event::leaving) continue;
+    if (listing.entries.size() == max_entries) {
+      listing.truncated = true;
+      break;
+    }
+    listing.entries.push_back(make_entry(prefix + std::string(step->path), step->dir_fd, step->name, step->st));
+    // One that cannot be read is listed as it is, empty.
+    if (S_ISDIR(step->st.st_mode) && step->depth < depth) static_cast<void>(walk.descend().has_value());
+  }
+  // The walk has "a/x" before "a-b", bytes have it the other way round.
+  std::ranges::sort(listing.entries, {}, &Entry::path);
+  return listing;
+}
+
+std::string to_json(const Listing& listing) {
+  std::string json = R"({"entries":[)";
+  for (const auto& entry : listing.entries) {
+    if (json.back() == '}') json += ',';
+    json += to_json(entry);
+  }
+  return json + (listing.truncated ? R"(],"truncated":true})" : R"(],"truncated":false})");
+}
+
+Result<Entry> rename_path(const std::string& from, const std::string& to, Overwrite overwrite) {
+  COVE_TRY(const auto source, open_place(from, Parents::must_exist));
+  if (const auto there = entry_at(source, from); !there) return there;
+  COVE_TRY(const auto target, open_place(to, Parents::must_exist));
+  const unsigned flags = overwrite == Overwrite::yes ? 0 : RENAME_NOREPLACE;
+  if (::renameat2(source.dir.get(), source.name.c_str(), target.dir.get(), target.name.c_str(), flags) != 0) {
+    if (errno == EEXIST && overwrite == Overwrite::no)
+      return fail(Errc::exists, fmt::format("{} is already there", shown(to)));
+    if (errno == EEXIST) errno = ENOTEMPTY;
+    return fail_errno(errno, "rename {} to {}", shown(from), shown(to));
+  }
+  return entry_at(target, to);
+}
+
+Result<Entry> make_directory(const std::string& path) {
+  auto made = make_directories(path);
+  if (!made && made.error().sys_errno == ENOTDIR)
+    return fail(Errc::exists, fmt::format("{} or something above it is there and is no directory", shown(path)));
+  if (!made) return tl::unexpected<Error>(made.error());
+  return entry_of_directory(path, made->dir.get());
+}
+
+Result<> remove_path(const std::string& path, Recursive recursive) {
+  COVE_TRY(const auto place, open_place(path, Parents::must_exist));
+  for (const char* kept : {"/", "/workspace"}) {
+    if (is_same_directory(place.dir.get(), place.name, kept))
+      return fail(Errc::invalid, fmt::format("{} itself is not removed", shown(path)));
+  }
+  COVE_TRY(const auto entry, entry_at(place, path));
+  if (recursive == Recursive::yes) return remove_tree(place.dir.get(), place.name);
+  const int flags = entry.type == "directory" ? AT_REMOVEDIR : 0;
+  if (::unlinkat(place.dir.get(), place.name.c_str(), flags) != 0) {
+    if (errno == ENOTEMPTY || errno == EEXIST)
+      return fail(Errc::invalid, fmt::format("{} is a directory that has something in it", shown(path)));
+    return fail_errno(errno, "remove {}", shown(path));
+  }
+  return {};
+}
+
+}  // namespace cove::files

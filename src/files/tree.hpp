@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "files/entry.hpp"
+
+namespace cove::files {
+
+// What the API does with names. Paths are those of absolute_path().
+
+Result<Entry> stat_path(const std::string& path);  // of a link, not of what it points to
+
+struct Listing {
+  std::vector<Entry> entries;  // sorted by path
+  bool truncated = false;
+};
+// What is below a directory, `depth` levels down, no link followed. Errc::invalid if it is none.
+Result<Listing> list_tree(const std::string& path, std::size_t depth, std::size_t max_entries);
+std::string to_json(const Listing& listing);
+
+enum class Overwrite { no, yes };
+Result<Entry> rename_path(const std::string& from, const std::string& to, Overwrite overwrite);
+
+Result<Entry> make_directory(const std::string& path);  // parents too; fine if it is there
+
+enum class Recursive { no, yes };
+// Errc::invalid for "/" and the workspace itself, and for a directory with something in it unless recursive.
+Result<> remove_path(const std::string& path, Recursive recursive);
+
+}  // namespace cove::files
