@@ -28,8 +28,7 @@ std::string name_in(const std::string& path) {
 std::array<timespec, 2> times(std::time_t mtime) {
   const auto now = std::time(nullptr);
   const bool credible = mtime > 0 && mtime <= now + kDay;
-  return {{{.tv_sec = 0, .tv_nsec = UTIME_NOW},
-           {.tv_sec = credible ? mtime : 0, .tv_nsec = credible ? 0 : UTIME_NOW}}};
+  return {{{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = credible ? mtime : 0, .tv_nsec = credible ? 0 : UTIME_NOW}}};
 }
 
 }  // namespace
@@ -178,8 +177,8 @@ Result<> Staging::check_link(const std::string& path, const Entry& entry) const 
       continue;
     }
     if (const auto passed = entries_.find(at); passed != entries_.end() && passed->second.kind == Kind::symlink) {
-      return fail(Errc::invalid, fmt::format("link {} climbs up behind {}, another link, in its target {}",
-                                             shown(path), shown(at), shown(entry.target)));
+      return fail(Errc::invalid, fmt::format("link {} climbs up behind {}, another link, in its target {}", shown(path),
+                                             shown(at), shown(entry.target)));
     }
     at = parent_name(at);
   }
