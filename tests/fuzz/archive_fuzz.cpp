@@ -32,7 +32,7 @@ constexpr std::size_t kBlock = 512;
 // Lives until the process ends: atexit() runs after the destructors of what was made later.
 const std::string& arena() {
   static const auto* path = [] {
-    auto* name = new std::string("/tmp/cove-archive-fuzz-XXXXXX");
+    auto* name = new std::string("/dev/shm/cove-archive-fuzz-XXXXXX");
     if (::mkdtemp(name->data()) == nullptr) give_up("no directory to work in");
     std::atexit([] { static_cast<void>(remove_tree(AT_FDCWD, arena()).has_value()); });
     return name;
