@@ -54,7 +54,8 @@ class Draft {
     return fd_.get();
   }
   Result<> become(const std::string& name, const std::string& path) {
-    if (::renameat(dir_fd_, name_.c_str(), dir_fd_, name.c_str()) != 0) return fail_errno(errno, "write {}", shown(path));
+    if (::renameat(dir_fd_, name_.c_str(), dir_fd_, name.c_str()) != 0)
+      return fail_errno(errno, "write {}", shown(path));
     fd_.reset();
     return {};
   }
@@ -74,11 +75,12 @@ Result<> read_content(const std::string& path, ReadRange range, int out_fd) {
   if (!S_ISREG(st.st_mode)) return fail(Errc::invalid, fmt::format("{} {}", shown(path), kind_of(st.st_mode)));
   if (pseudo_filesystem(fd.get())) return fail(Errc::invalid, fmt::format("{} is not a regular file", shown(path)));
   const auto size = static_cast<std::uint64_t>(st.st_size);
-  COVE_CHECK(write_all(out_fd, fmt::format("{{\"size\":{},\"mtime_ns\":{},\"mode\":\"{}\",\"inode\":{}}}\n", size,
-                                           st.st_mtim.tv_sec * 1'000'000'000 + st.st_mtim.tv_nsec,
-                                           format_mode(st.st_mode), st.st_ino)));
+  COVE_CHECK(write_all(
+      out_fd, fmt::format("{{\"size\":{},\"mtime_ns\":{},\"mode\":\"{}\",\"inode\":{}}}\n", size,
+                          st.st_mtim.tv_sec * 1'000'000'000 + st.st_mtim.tv_nsec, format_mode(st.st_mode), st.st_ino)));
   if (range.offset >= size) return {};
-  if (::lseek(fd.get(), static_cast<off_t>(range.offset), SEEK_SET) < 0) return fail_errno(errno, "seek {}", shown(path));
+  if (::lseek(fd.get(), static_cast<off_t>(range.offset), SEEK_SET) < 0)
+    return fail_errno(errno, "seek {}", shown(path));
   return copy(fd.get(), out_fd, path, std::min(range.length, size - range.offset));
 }
 
@@ -98,9 +100,9 @@ Result<Entry> write_content(const std::string& path, std::uint32_t mode, int in_
 
 Result<Entry> append_content(const std::string& path, std::uint32_t mode, int in_fd) {
   COVE_TRY(const auto place, open_place(path, Parents::make));
-  const int fd_or_error = ::openat(place.dir.get(), place.name.c_str(),
-                                   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                                   mode & 0777);
+  const int fd_or_error =
+      ::openat(place.dir.get(), place.name.c_str(),
+               O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode & 0777);
   const UniqueFd fd(fd_or_error);
   if (!fd && errno == ELOOP) return fail(Errc::invalid, fmt::format("{} is a link", shown(path)));
   if (!fd) return fail_errno(errno, "write {}", shown(path));

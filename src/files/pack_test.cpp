@@ -166,7 +166,8 @@ TEST(Pack, NeedsFewDescriptorsHoweverDeepTheTree) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-// FS-04, AR-18: what is swapped, cut, grown and removed under way costs content, never validity, and no link is followed.
+// FS-04, AR-18: what is swapped, cut, grown and removed under way costs content, never validity, and no link is
+// followed.
 TEST(Pack, StaysValidAndInsideWhileTheTreeChanges) {
   const Scratch scratch;
   for (const auto* name : {"src", "src/d", "outside"}) scratch.directory(name);

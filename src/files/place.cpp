@@ -30,8 +30,8 @@ int open_resolved(int dir_fd, const char* path, int flags, unsigned mode, std::u
 
 Result<UniqueFd> open_beneath(int dir_fd, std::string_view path, int flags, unsigned mode) {
   const std::string name(path.empty() ? "." : path);
-  UniqueFd fd(open_resolved(dir_fd, name.c_str(), flags, mode,
-                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
+  UniqueFd fd(
+      open_resolved(dir_fd, name.c_str(), flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
   if (!fd) return fail_errno(errno, "open {}", shown(path));
   return fd;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "files/stop.hpp"
 
@@ -28,7 +27,7 @@ PlainStream::~PlainStream() {
 
 // More input behind what is left of it, if there is more. Only called with less than the magic left, so it fits.
 Result<> PlainStream::fill() {
-  std::memmove(input_.data(), unread_.data(), unread_.size());
+  std::copy(unread_.begin(), unread_.end(), input_.begin());
   const auto kept = unread_.size();
   unread_ = {input_.data(), kept};
   while (!at_end_) {

@@ -1,6 +1,7 @@
 #include "files/staging.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,8 +29,25 @@ std::string name_in(const std::string& path) {
 std::array<timespec, 2> times(std::time_t mtime) {
   const auto now = std::time(nullptr);
   const bool credible = mtime > 0 && mtime <= now + kDay;
-  return {{{.tv_sec = 0, .tv_nsec = UTIME_NOW},
-           {.tv_sec = credible ? mtime : 0, .tv_nsec = credible ? 0 : UTIME_NOW}}};
+  return {{{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = credible ? mtime : 0, .tv_nsec = credible ? 0 : UTIME_NOW}}};
+}
+
+constexpr std::string_view kPrefix = ".cove-upload-";
+constexpr std::time_t kStaleSeconds = 60;
+
+// What an upload that was killed could not remove. One that still runs holds a lock on its directory; one that is about
+// to take it is not that old.
+void sweep(int dest_fd) {
+  auto copy = open_beneath(dest_fd, "", O_RDONLY | O_DIRECTORY);
+  if (!copy) return;
+  auto walk = Walk::start(std::move(*copy));
+  if (!walk) return;
+  while (const auto* step = walk->next()) {
+    if (!step->name.starts_with(kPrefix) || step->st.st_mtime > std::time(nullptr) - kStaleSeconds) continue;
+    const auto stale = open_beneath(step->dir_fd, step->name, O_RDONLY | O_DIRECTORY);
+    if (stale && ::flock(stale->get(), LOCK_EX | LOCK_NB) == 0)
+      static_cast<void>(remove_tree(step->dir_fd, step->name).has_value());
+  }
 }
 
 }  // namespace
@@ -43,14 +61,17 @@ Staging::Staging(int dest_fd, std::string name, UniqueFd dir, std::size_t max_en
     : dest_fd_(dest_fd), name_(std::move(name)), dir_(std::move(dir)), max_entries_(max_entries) {}
 
 Result<Staging> Staging::create(int dest_fd, std::size_t max_entries) {
-  const auto name = random_name(".cove-upload-");
+  sweep(dest_fd);
+  const auto name = random_name(kPrefix);
   if (::mkdirat(dest_fd, name.c_str(), 0700) != 0) return fail_errno(errno, "make a directory in the destination");
   auto dir = open_beneath(dest_fd, name, O_RDONLY | O_DIRECTORY);
   if (!dir) {
     ::unlinkat(dest_fd, name.c_str(), AT_REMOVEDIR);
     return tl::unexpected<Error>(dir.error());
   }
-  return Staging(dest_fd, name, std::move(*dir), max_entries);
+  Staging staging(dest_fd, name, std::move(*dir), max_entries);
+  if (::flock(staging.dir_.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(errno, "lock a directory");
+  return staging;
 }
 
 Staging::~Staging() {
@@ -178,8 +199,8 @@ Result<> Staging::check_link(const std::string& path, const Entry& entry) const 
       continue;
     }
     if (const auto passed = entries_.find(at); passed != entries_.end() && passed->second.kind == Kind::symlink) {
-      return fail(Errc::invalid, fmt::format("link {} climbs up behind {}, another link, in its target {}",
-                                             shown(path), shown(at), shown(entry.target)));
+      return fail(Errc::invalid, fmt::format("link {} climbs up behind {}, another link, in its target {}", shown(path),
+                                             shown(at), shown(entry.target)));
     }
     at = parent_name(at);
   }

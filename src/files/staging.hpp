@@ -19,8 +19,8 @@ struct Metadata {
   std::time_t mtime = 0;  // 0 is now
 };
 
-// A tree being built in a hidden directory inside its destination, to be moved into place when it is complete. Paths are
-// those of member_path(). The destructor removes whatever has not been moved, so nothing is left on any way out.
+// A tree being built in a hidden directory inside its destination, to be moved into place when it is complete. Paths
+// are those of member_path(). The destructor removes whatever has not been moved, so nothing is left on any way out.
 class Staging {
  public:
   // `dest_fd` is borrowed for the object's life.

@@ -110,7 +110,10 @@ Result<> TarReader::check_raw_header() {
   while (rest.size() >= kBlock) {
     const char type = rest[156];
     if (std::string_view("xgLK").find(type) == std::string_view::npos) {
-      constexpr std::string_view kPassed("0\0" "125S", 6);
+      constexpr std::string_view kPassed(
+          "0\0"
+          "125S",
+          6);
       if (kPassed.find(type) != std::string_view::npos) return {};
       return fail(Errc::invalid, fmt::format("member {} is of a type that is not unpacked", shown(current_)));
     }

@@ -56,8 +56,8 @@ class Unpacking {
 
   Result<> take_file(const std::string& path, const Member& member) {
     if (member.size > limits_.max_bytes - bytes_) {
-      return fail(Errc::over_limit, fmt::format("with member {} the archive unpacks to more than {} bytes",
-                                                shown(path), limits_.max_bytes));
+      return fail(Errc::over_limit, fmt::format("with member {} the archive unpacks to more than {} bytes", shown(path),
+                                                limits_.max_bytes));
     }
     bytes_ += member.size;
     COVE_TRY(const auto fd, staging_.add_file(path));

@@ -87,12 +87,13 @@ class Watcher {
   // Watches every directory below. What is there already may have come before its watch was in place, so that nobody
   // else tells of it; told twice is better than never.
   Result<> add_below(const std::string& path, Report report) {
-    auto root = open_path(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
+    const int follow_only_the_root = path == root_ ? 0 : O_NOFOLLOW;
+    auto root = open_path(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | follow_only_the_root);
     if (!root) return {};  // gone again, or not ours to read
     COVE_TRY(auto walk, Walk::start(std::move(*root)));
     while (const auto* step = walk.next()) {
       if (step->event == Walk::Event::leaving) continue;
-      const auto child = path + "/" + std::string(step->path);
+      const auto child = (path == "/" ? "" : path) + "/" + std::string(step->path);
       if (report == Report::yes) say("created", child);
       if (!S_ISDIR(step->st.st_mode)) continue;
       const auto added = add(child, IN_ONLYDIR | IN_DONT_FOLLOW);

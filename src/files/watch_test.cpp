@@ -54,7 +54,8 @@ TEST(Watch, TellsOfChangesAndEndsWithItsInput) {
   ASSERT_EQ(watched.next(), R"({"type":"ready"})");
   scratch.file("a", "");
   EXPECT_EQ(watched.next(), event("created", scratch.at("a")));
-  scratch.file("a", "text");
+  const UniqueFd a(::open(scratch.at("a").c_str(), O_WRONLY | O_CLOEXEC));  // truncating would be a change of its own
+  ASSERT_TRUE(write_all(a.get(), "text"));
   EXPECT_EQ(watched.next(), event("modified", scratch.at("a")));
   ASSERT_EQ(::rename(scratch.at("a").c_str(), scratch.at("b").c_str()), 0);
   EXPECT_EQ(watched.next(),

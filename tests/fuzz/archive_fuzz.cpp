@@ -29,14 +29,15 @@ constexpr std::size_t kBlock = 512;
   std::abort();
 }
 
+// Lives until the process ends: atexit() runs after the destructors of what was made later.
 const std::string& arena() {
-  static const std::string path = [] {
-    std::string name = "/tmp/cove-archive-fuzz-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) give_up("no directory to work in");
+  static const auto* path = [] {
+    auto* name = new std::string("/dev/shm/cove-archive-fuzz-XXXXXX");
+    if (::mkdtemp(name->data()) == nullptr) give_up("no directory to work in");
     std::atexit([] { static_cast<void>(remove_tree(AT_FDCWD, arena()).has_value()); });
     return name;
   }();
-  return path;
+  return *path;
 }
 
 std::string with_checksums(std::string bytes) {
