@@ -27,9 +27,9 @@ class Authenticator {
 
 // What a request carried as credentials, from all places that may carry one.
 struct Credentials {
-  bool malformed = false;         // more than one, or contradicting ones: refuse
+  bool conflicting = false;       // two headers of one kind, or two keys: refuse
+  bool unreadable = false;        // no scheme we know: as good as a wrong key
   std::vector<std::string> keys;  // candidates; the first that is known counts
-  [[nodiscard]] bool offered() const { return malformed || !keys.empty(); }
 };
 
 // `authorization` and `api_key` are all values of these headers; `prefix` is the key of the path, or empty.
