@@ -160,7 +160,8 @@ class Client {
 
 class ServerTest : public testing::Test {
  protected:
-  ~ServerTest() override { stop(); }
+  // Not in the destructor: handlers use members of the derived test.
+  void TearDown() override { stop(); }
 
   // Routes are added, and options set, before.
   void start() {
