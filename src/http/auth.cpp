@@ -1,0 +1,132 @@
+#include "http/auth.hpp"
+
+#include <algorithm>
+
+#include "http/encoding.hpp"
+
+namespace cove::http {
+namespace {
+
+constexpr std::string_view kKeyPrefix = "cove_";
+constexpr std::size_t kLongestKey = 512;
+
+bool looks_like_key(std::string_view text) {
+  return text.starts_with(kKeyPrefix);
+}
+
+bool key_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+         c == '.' || c == '~' || c == '%';
+}
+
+}  // namespace
+
+Credentials parse_credentials(const std::vector<std::string_view>& authorization,
+                              const std::vector<std::string_view>& api_key, std::string_view prefix) {
+  Credentials credentials;
+  const auto conflict = [&] {
+    credentials.conflicting = true;
+    credentials.keys.clear();
+    return credentials;
+  };
+  if (authorization.size() > 1 || api_key.size() > 1) return conflict();
+
+  // All places that name a key must name the same one.
+  std::vector<std::string> weak;
+  const auto offer = [&](std::string_view key) {
+    if (credentials.keys.empty()) credentials.keys.emplace_back(key);
+    return credentials.keys.front() == key;
+  };
+  if (!prefix.empty()) offer(prefix);
+  if (!api_key.empty() && !offer(api_key.front())) return conflict();
+  if (!authorization.empty()) {
+    const auto value = authorization.front();
+    std::optional<std::string> pair;
+    // The scheme is taken as it is written in our documentation, case and all.
+    if (value.starts_with("Bearer ")) {
+      if (!offer(trim(value.substr(7)))) return conflict();
+    } else if (value.starts_with("Basic ")) {
+      pair = base64_decode(trim(value.substr(6)));
+      credentials.unreadable = !pair || pair->find(':') == std::string::npos;
+    } else {
+      credentials.unreadable = true;
+    }
+    if (pair && !credentials.unreadable) {
+      const std::string user = pair->substr(0, pair->find(':'));
+      const std::string password = pair->substr(pair->find(':') + 1);
+      bool found = false;
+      for (const auto& part : {user, password}) {
+        if (!looks_like_key(part)) continue;
+        if (!offer(part)) return conflict();
+        found = true;
+      }
+      // A name and password that are no keys may be meant for a proxy in front; they count when nothing else is there.
+      if (!found) weak = {password, user};
+    }
+  }
+  if (credentials.keys.empty()) {
+    std::ranges::copy_if(weak, std::back_inserter(credentials.keys), [](const auto& key) { return !key.empty(); });
+  }
+  return credentials;
+}
+
+Decision authenticate(Authenticator& authenticator, const Credentials& credentials) {
+  Decision decision;
+  if (credentials.conflicting) {
+    decision.verdict = Verdict::wrong;
+    return decision;
+  }
+  bool key_offered = false;
+  for (const auto& key : credentials.keys) {
+    key_offered = key_offered || looks_like_key(key);
+    if (key.empty() || key.size() > kLongestKey) continue;
+    if (auto principal = authenticator.check(key)) {
+      decision.verdict = Verdict::allowed;
+      decision.principal = std::move(*principal);
+      return decision;
+    }
+  }
+  if (authenticator.open() && !key_offered) {
+    decision.verdict = Verdict::allowed;
+  } else {
+    decision.verdict = credentials.keys.empty() && !credentials.unreadable ? Verdict::missing : Verdict::wrong;
+  }
+  return decision;
+}
+
+std::string redact_keys(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const auto at = text.find(kKeyPrefix);
+    if (at == std::string_view::npos) break;
+    out += text.substr(0, at);
+    out += "cove_***";
+    text.remove_prefix(at + kKeyPrefix.size());
+    const auto end = std::ranges::find_if_not(text, key_char);
+    text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
+  }
+  out += text;
+  return out;
+}
+
+double FailureThrottle::tokens_at(const Bucket& bucket, std::chrono::steady_clock::time_point now) const {
+  const std::chrono::duration<double> passed = now - bucket.seen;
+  return std::min(options_.burst, bucket.tokens + passed.count() * options_.per_second);
+}
+
+bool FailureThrottle::admit(const std::string& peer, std::chrono::steady_clock::time_point now) {
+  if (buckets_.size() >= options_.peers && !buckets_.contains(peer)) {
+    std::erase_if(buckets_, [&](const auto& entry) { return tokens_at(entry.second, now) >= options_.burst; });
+    // As many peers as that failing at once: none of them is worth a place of its own.
+    if (buckets_.size() >= options_.peers) return false;
+  }
+  const auto [at, inserted] = buckets_.try_emplace(peer, Bucket{.tokens = options_.burst, .seen = now});
+  auto& bucket = at->second;
+  bucket.tokens = tokens_at(bucket, now);
+  bucket.seen = now;
+  if (bucket.tokens < 1) return false;
+  bucket.tokens -= 1;
+  return true;
+}
+
+}  // namespace cove::http

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace cove::http {
+
+struct Principal {
+  std::string tenant = "default";
+  std::string key_id;
+};
+
+// Knows the keys. An implementation compares hashes in constant time.
+class Authenticator {
+ public:
+  virtual ~Authenticator() = default;
+  // Whose key this is, or nothing.
+  virtual std::optional<Principal> check(std::string_view key) = 0;
+  // True: this server wants no keys; one that is offered and wrong is refused all the same.
+  [[nodiscard]] virtual bool open() const = 0;
+};
+
+// What a request carried as credentials, from all places that may carry one.
+struct Credentials {
+  bool conflicting = false;       // two headers of one kind, or two keys: refuse
+  bool unreadable = false;        // no scheme we know: as good as a wrong key
+  std::vector<std::string> keys;  // candidates; the first that is known counts
+};
+
+// `authorization` and `api_key` are all values of these headers; `prefix` is the key of the path, or empty.
+Credentials parse_credentials(const std::vector<std::string_view>& authorization,
+                              const std::vector<std::string_view>& api_key, std::string_view prefix);
+
+enum class Verdict { allowed, missing, wrong };
+struct Decision {
+  Verdict verdict = Verdict::missing;
+  Principal principal;
+};
+Decision authenticate(Authenticator& authenticator, const Credentials& credentials);
+
+// Replaces every key in `text` by `cove_***`, for logs.
+std::string redact_keys(std::string_view text);
+
+// Wrong keys per peer address: a token bucket each. Only failures are counted, so who has a key never notices.
+class FailureThrottle {
+ public:
+  struct Options {
+    double burst = 20;
+    double per_second = 5;
+    std::size_t peers = 16384;  // remembered at most
+  };
+  FailureThrottle() : FailureThrottle(Options{}) {}
+  explicit FailureThrottle(Options options) : options_(options) {}
+  // Counts one failure. False: too many, say "later".
+  bool admit(const std::string& peer, std::chrono::steady_clock::time_point now);
+
+ private:
+  struct Bucket {
+    double tokens = 0;
+    std::chrono::steady_clock::time_point seen;
+  };
+  [[nodiscard]] double tokens_at(const Bucket& bucket, std::chrono::steady_clock::time_point now) const;
+  Options options_;
+  std::unordered_map<std::string, Bucket> buckets_;
+};
+
+}  // namespace cove::http

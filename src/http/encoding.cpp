@@ -1,0 +1,104 @@
+#include "http/encoding.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/text.hpp"
+
+namespace cove::http {
+namespace {
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+int base64_digit(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  if (c == '+') return 62;
+  if (c == '/') return 63;
+  return -1;
+}
+
+std::optional<std::string> decode(std::string_view text, char blank) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%') {
+      if (i + 2 >= text.size()) return std::nullopt;
+      const int high = hex_digit(text[i + 1]);
+      const int low = hex_digit(text[i + 2]);
+      if (high < 0 || low < 0) return std::nullopt;
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      out += text[i] == blank ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::string> percent_decode(std::string_view text) {
+  return decode(text, ' ');
+}
+
+std::optional<std::string> form_decode(std::string_view text) {
+  return decode(text, '+');
+}
+
+std::optional<std::string> base64_decode(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); i += 4) {
+    const bool last = i + 4 == text.size();
+    const int padding = !last ? 0 : text[i + 3] != '=' ? 0 : text[i + 2] != '=' ? 1 : 2;
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 4; ++j) {
+      const bool padded = j >= static_cast<std::size_t>(4 - padding);
+      const int digit = padded ? 0 : base64_digit(text[i + j]);
+      if (digit < 0) return std::nullopt;
+      group = group << 6 | static_cast<std::uint32_t>(digit);
+    }
+    // Bits that no byte takes must be zero: one text per value.
+    if ((padding == 1 && (group & 0xff) != 0) || (padding == 2 && (group & 0xffff) != 0)) return std::nullopt;
+    out += static_cast<char>(group >> 16 & 0xff);
+    if (padding < 2) out += static_cast<char>(group >> 8 & 0xff);
+    if (padding < 1) out += static_cast<char>(group & 0xff);
+  }
+  return out;
+}
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+std::string to_lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), lower);
+  return out;
+}
+
+std::string_view trim(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+bool list_has(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    if (equals_ignoring_case(trim(take_until(list, ',')), word)) return true;
+  }
+  return false;
+}
+
+}  // namespace cove::http

@@ -1,0 +1,114 @@
+#include "http/router.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/text.hpp"
+#include "http/encoding.hpp"
+
+namespace cove::http {
+namespace {
+
+bool is_parameter(std::string_view segment) {
+  return segment.size() > 2 && segment.front() == '{' && segment.back() == '}';
+}
+
+std::vector<std::string> split(std::string_view path) {
+  std::vector<std::string> segments;
+  for (;;) {
+    const auto slash = path.find('/');
+    segments.emplace_back(path.substr(0, slash));
+    if (slash == std::string_view::npos) return segments;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+// Text before parameters, from the left.
+bool more_specific(const Router::Route& a, const Router::Route& b) {
+  for (std::size_t i = 0; i < a.segments.size(); ++i) {
+    const bool a_text = !is_parameter(a.segments[i]);
+    if (a_text != !is_parameter(b.segments[i])) return a_text;
+  }
+  return false;
+}
+
+bool matches(const Router::Route& route, const std::vector<std::string>& segments) {
+  return std::ranges::equal(route.segments, segments, [](const std::string& pattern, const std::string& segment) {
+    return is_parameter(pattern) || pattern == segment;
+  });
+}
+
+}  // namespace
+
+void Router::add(verb method, std::string pattern, Handler handler, RouteOptions options) {
+  if (!pattern.starts_with('/')) throw std::invalid_argument("a route begins with '/': " + pattern);
+  Route route;
+  route.method = method;
+  route.segments = split(std::string_view(pattern).substr(1));
+  route.pattern = std::move(pattern);
+  route.handler = std::move(handler);
+  route.options = options;
+  routes_.push_back(std::move(route));
+}
+
+std::vector<Router::RouteInfo> Router::routes() const {
+  std::vector<RouteInfo> all;
+  for (const auto& route : routes_) {
+    RouteInfo info;
+    info.method = boost::beast::http::to_string(route.method);
+    info.pattern = route.pattern;
+    info.access = route.options.access;
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malformed> Router::find(
+    verb method, std::string_view path) const {
+  if (!path.starts_with('/')) return NotFound{};
+  auto segments = split(path.substr(1));
+  for (auto& segment : segments) {
+    auto decoded = percent_decode(segment);
+    if (!decoded) return Malformed{"the path has a '%' that is not followed by two hex digits"};
+    const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\x7f'; };
+    if (std::ranges::any_of(*decoded, control)) return Malformed{"the path has a control byte"};
+    if (!valid_utf8(*decoded)) return Malformed{"the path is not UTF-8"};
+    segment = std::move(*decoded);
+  }
+
+  const Route* best = nullptr;
+  const Route* best_get = nullptr;  // serves HEAD when no route of its own does
+  std::vector<verb> methods;
+  for (const auto& route : routes_) {
+    if (!matches(route, segments)) continue;
+    methods.push_back(route.method);
+    if (route.method == method && (best == nullptr || more_specific(route, *best))) best = &route;
+    if (route.method == verb::get && (best_get == nullptr || more_specific(route, *best_get))) best_get = &route;
+  }
+  if (best == nullptr && method == verb::head) best = best_get;
+  if (best != nullptr) {
+    Found found;
+    found.route = best;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const auto& pattern = best->segments[i];
+      if (is_parameter(pattern)) {
+        found.params.emplace_back(pattern.substr(1, pattern.size() - 2), std::move(segments[i]));
+      }
+    }
+    return found;
+  }
+  if (methods.empty()) return NotFound{};
+
+  if (best_get != nullptr) methods.push_back(verb::head);
+  std::ranges::sort(methods);
+  const auto repeated = std::ranges::unique(methods);
+  methods.erase(repeated.begin(), repeated.end());
+  NotAllowed not_allowed;
+  for (const auto allowed : methods) {
+    if (!not_allowed.allow.empty()) not_allowed.allow += ", ";
+    not_allowed.allow += boost::beast::http::to_string(allowed);
+  }
+  return not_allowed;
+}
+
+}  // namespace cove::http

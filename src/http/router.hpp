@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "async/task.hpp"
+#include "http/request.hpp"
+
+namespace cove::http {
+
+class Exchange;
+using Handler = std::function<async::Task<>(Exchange&)>;
+
+enum class Access { open, key };
+
+struct RouteOptions {
+  http::Access access = http::Access::key;
+  std::uint64_t body_limit = std::uint64_t{16} << 20;
+  bool navigable = false;  // a page people come to by a link of another site
+};
+
+// Routes are added before the server starts. A pattern is a path whose segments are text or "{name}"; a parameter is
+// exactly one raw segment, decoded after the split, and may be empty. Text wins over a parameter.
+class Router {
+ public:
+  using Access = http::Access;
+  using RouteOptions = http::RouteOptions;
+  struct RouteInfo {
+    std::string method;
+    std::string pattern;
+    Access access = Access::key;
+  };
+  struct Route {
+    verb method = verb::unknown;
+    std::string pattern;
+    std::vector<std::string> segments;
+    Handler handler;
+    RouteOptions options;
+  };
+  struct Found {
+    const Route* route = nullptr;
+    NameValues params;
+  };
+  struct NotFound {};
+  struct NotAllowed {
+    std::string allow;  // "GET, HEAD, PUT"
+  };
+  struct Malformed {
+    std::string sentence;
+  };
+
+  void add(verb method, std::string pattern, Handler handler, RouteOptions options = {});
+  // In the order of adding; the HEAD that GET routes serve is not listed.
+  [[nodiscard]] std::vector<RouteInfo> routes() const;
+  // `path` is percent-encoded.
+  [[nodiscard]] std::variant<Found, NotFound, NotAllowed, Malformed> find(verb method, std::string_view path) const;
+
+ private:
+  std::vector<Route> routes_;
+};
+
+}  // namespace cove::http

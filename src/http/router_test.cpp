@@ -1,0 +1,103 @@
+#include "http/router.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "http/exchange.hpp"
+
+namespace cove::http {
+namespace {
+
+async::Task<> nothing(Exchange&) {
+  co_return;
+}
+
+Router sample() {
+  Router router;
+  router.add(verb::get, "/healthz", nothing, {.access = Access::open});
+  router.add(verb::get, "/v1/sandboxes", nothing);
+  router.add(verb::post, "/v1/sandboxes", nothing);
+  router.add(verb::put, "/v1/sandboxes/{id}", nothing);
+  router.add(verb::get, "/v1/sandboxes/{id}", nothing);
+  router.add(verb::get, "/v1/sandboxes/{id}/processes/{pid}", nothing);
+  router.add(verb::get, "/v1/sandboxes/special", nothing);
+  router.add(verb::head, "/v1/headed", nothing);
+  router.add(verb::get, "/v1/headed", nothing);
+  return router;
+}
+
+// "pattern name=value…", "404", "405 Allow" or "400".
+std::string found(const Router& router, verb method, std::string_view path) {
+  const auto result = router.find(method, path);
+  if (const auto* found = std::get_if<Router::Found>(&result)) {
+    std::string text(boost::beast::http::to_string(found->route->method));
+    text += " " + found->route->pattern;
+    for (const auto& [name, value] : found->params) text += " " + name + "=" + value;
+    return text;
+  }
+  if (const auto* not_allowed = std::get_if<Router::NotAllowed>(&result)) return "405 " + not_allowed->allow;
+  return std::holds_alternative<Router::NotFound>(result) ? "404" : "400";
+}
+
+struct Row {
+  const char* name;
+  verb method;
+  std::string_view path;
+  std::string_view want;
+};
+class Routes : public testing::TestWithParam<Row> {};
+
+TEST_P(Routes, AreFoundOrRefused) {
+  const auto router = sample();
+  EXPECT_EQ(found(router, GetParam().method, GetParam().path), GetParam().want);
+}
+INSTANTIATE_TEST_SUITE_P(, Routes,
+                         testing::ValuesIn(std::to_array<Row>({
+                             {"Text", verb::get, "/healthz", "GET /healthz"},
+                             {"TextIsNotAPrefix", verb::get, "/healthz/", "404"},
+                             {"Parameter", verb::put, "/v1/sandboxes/demo", "PUT /v1/sandboxes/{id} id=demo"},
+                             {"EmptyParameter", verb::put, "/v1/sandboxes/", "PUT /v1/sandboxes/{id} id="},
+                             {"EmptyParameterGet", verb::get, "/v1/sandboxes/", "GET /v1/sandboxes/{id} id="},
+                             {"EmptyParameterInside", verb::get, "/v1/sandboxes//processes/",
+                              "GET /v1/sandboxes/{id}/processes/{pid} id= pid="},
+                             {"DecodedOnce", verb::get, "/v1/sandboxes/a%252Fb", "GET /v1/sandboxes/{id} id=a%2Fb"},
+                             {"SlashStaysInside", verb::get, "/v1/sandboxes/a%2Fb", "GET /v1/sandboxes/{id} id=a/b"},
+                             {"DotsAreText", verb::get, "/v1/sandboxes/..", "GET /v1/sandboxes/{id} id=.."},
+                             {"PlusIsPlus", verb::get, "/v1/sandboxes/a+b", "GET /v1/sandboxes/{id} id=a+b"},
+                             {"TwoSegments", verb::put, "/v1/sandboxes/a/b", "404"},
+                             {"TextWins", verb::get, "/v1/sandboxes/special", "GET /v1/sandboxes/special"},
+                             {"TextOfAnotherMethodDoesNot", verb::put, "/v1/sandboxes/special",
+                              "PUT /v1/sandboxes/{id} id=special"},
+                             {"EncodedText", verb::get, "/v1/%73andboxes", "GET /v1/sandboxes"},
+                             {"DoubledSlash", verb::get, "//v1/sandboxes", "404"},
+                             {"Unknown", verb::get, "/nothing", "404"},
+                             {"Root", verb::get, "/", "404"},
+                             {"Star", verb::options, "*", "404"},
+                             {"WrongMethod", verb::delete_, "/v1/sandboxes", "405 GET, HEAD, POST"},
+                             {"Options", verb::options, "/healthz", "405 GET, HEAD"},
+                             {"HeadByGet", verb::head, "/healthz", "GET /healthz"},
+                             {"HeadOfItsOwn", verb::head, "/v1/headed", "HEAD /v1/headed"},
+                             {"HeadOfPostOnly", verb::head, "/v1/sandboxes", "GET /v1/sandboxes"},
+                             {"CutPercent", verb::get, "/v1/sandboxes/a%2", "400"},
+                             {"BadPercent", verb::get, "/v1/sandboxes/%zz", "400"},
+                             {"Nul", verb::get, "/v1/sandboxes/a%00b", "400"},
+                             {"LineFeed", verb::get, "/v1/sandboxes/a%0Ab", "400"},
+                             {"Delete", verb::get, "/v1/sandboxes/a%7F", "400"},
+                             {"Overlong", verb::get, "/v1/sandboxes/..%c0%af", "400"},
+                             {"Utf8", verb::get, "/v1/sandboxes/%C3%A4", "GET /v1/sandboxes/{id} id=\xc3\xa4"},
+                         })),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(Router, ListsItsRoutesInOrder) {
+  const auto routes = sample().routes();
+  ASSERT_EQ(routes.size(), 9U);
+  EXPECT_EQ(routes[0].method, "GET");
+  EXPECT_EQ(routes[0].pattern, "/healthz");
+  EXPECT_EQ(routes[0].access, Access::open);
+  EXPECT_EQ(routes[3].method, "PUT");
+  EXPECT_EQ(routes[3].access, Access::key);
+}
+
+}  // namespace
+}  // namespace cove::http

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/task.hpp"
+#include "http/access_log.hpp"
+#include "http/auth.hpp"
+#include "http/exchange.hpp"
+#include "http/router.hpp"
+
+namespace cove::http {
+
+struct ServerOptions {
+  std::size_t head_limit = 32 << 10;   // 431
+  std::size_t target_limit = 8 << 10;  // 414
+  std::size_t header_lines = 100;      // 431
+  std::chrono::milliseconds head_timeout{10'000};
+  std::chrono::milliseconds idle_timeout{60'000};       // between requests
+  std::chrono::milliseconds body_idle_timeout{30'000};  // and the time a body may take before the rate counts
+  std::uint64_t body_min_rate = 1024;                   // bytes per second that we wait for
+  std::chrono::milliseconds write_timeout{30'000};      // in which a client must take something
+  std::uint64_t discard_limit = std::uint64_t{256} << 20;
+  std::chrono::milliseconds discard_timeout{120'000};  // for bodies nobody wants
+  std::chrono::milliseconds linger_timeout{2'000};     // for the client to close after a last answer
+  std::chrono::milliseconds websocket_idle_timeout{60'000};
+  std::size_t websocket_message_limit = 1 << 20;
+  std::size_t max_connections = 4096;  // further ones get 503
+  std::size_t max_per_peer = 0;        // 0: no limit
+  bool check_host = true;
+  // "name" (any port) or "name:port", besides 127.0.0.1, [::1], localhost and the address the client connected to,
+  // which must come with our port or none.
+  std::vector<std::string> allowed_hosts;
+  // "https://console.example", besides the server's own. No CORS headers are sent to anybody.
+  std::vector<std::string> allowed_origins;
+  FailureThrottle::Options throttle;
+};
+
+// HTTP/1.1 on one thread. `router` and `authenticator` are borrowed for the server's life.
+class Server {
+ public:
+  using AccessLog = std::function<void(const AccessRecord&)>;
+  using OnEscape = std::function<void(std::string_view where, std::exception_ptr)>;
+
+  // `on_escape` hears of exceptions that handlers let go; the client got a 500, or was cut off.
+  Server(boost::asio::any_io_executor executor, ServerOptions options, const Router& router,
+         Authenticator& authenticator, AccessLog access_log = {}, OnEscape on_escape = {});
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  // Accepts until stop() or cancellation. May be called for several acceptors.
+  Task<> serve(boost::asio::ip::tcp::acceptor acceptor);
+  // For requests that begin from now on.
+  void reload(ServerOptions options);
+  // Every answer from now on is the last of its connection, and idle connections are closed; goes on accepting.
+  void drain();
+  [[nodiscard]] std::size_t connections() const;
+  // Ends accepting, cancels every handler and returns when all is closed.
+  Task<> stop();
+
+  class Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cove::http

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "async/task.hpp"
+#include "base/result.hpp"
+
+namespace cove::http {
+
+template <class T = void>
+using Task = async::Task<T>;
+
+// One WebSocket, server side. Messages are at most 1 MiB; a peer that does not answer pings is dropped. One task may
+// read while others send. Errc::unavailable: it is closed, by whichever side and for whatever reason.
+class WebSocket {
+ public:
+  struct Message {
+    bool text = false;
+    std::string data;  // UTF-8 when `text`
+  };
+
+  virtual ~WebSocket() = default;
+  virtual Task<Result<Message>> read() = 0;
+  // Return when the kernel has taken the message. The view must live until then.
+  virtual Task<Result<>> send_text(std::string_view data) = 0;
+  virtual Task<Result<>> send_binary(std::string_view data) = 0;
+  // Says goodbye and waits a little for the other side's. `reason` is cut to 123 bytes.
+  virtual Task<> close(std::uint16_t code, std::string reason) = 0;
+};
+
+}  // namespace cove::http

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "base/result.hpp"
+#include "http/request.hpp"
+#include "http/response.hpp"
+#include "http/websocket.hpp"
+
+namespace cove::http {
+
+struct WebSocketOptions {
+  std::chrono::milliseconds idle_timeout{60'000};
+  std::chrono::milliseconds handshake_timeout{2'000};
+  std::chrono::milliseconds write_timeout{30'000};
+  std::size_t message_limit = 1 << 20;
+};
+
+// What to answer to a request that is no handshake; nothing when it is one.
+std::optional<Response> websocket_problem(const Request& request);
+
+// Answers the handshake over `socket`, which is the WebSocket's from here on.
+Task<Result<std::unique_ptr<WebSocket>>> upgrade(boost::asio::ip::tcp::socket socket, const Request& request,
+                                                 WebSocketOptions options);
+
+}  // namespace cove::http
