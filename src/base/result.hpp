@@ -18,6 +18,8 @@ enum class Errc {
   denied,       // the kernel or a policy said no
   exists,       // already there
   over_limit,   // asked for more than is allowed, or a limit was reached
+  conflict,     // not in the state it is in now
+  quota,        // the caller's share is used up; trying again later may help
   unsupported,  // this host cannot do or cannot enforce it
   unavailable,  // gone or not reachable now; trying again may help
   io,           // a system call failed for another reason

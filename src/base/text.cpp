@@ -81,4 +81,45 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+std::optional<std::string> from_base64(std::string_view text) {
+  while (text.ends_with('=')) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  const auto value = [](char c) -> int {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+  };
+  std::string out;
+  out.reserve(text.size() * 3 / 4);
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    const int six = value(c);
+    if (six < 0) return std::nullopt;
+    bits = (bits << 6) | static_cast<std::uint32_t>(six);
+    have += 6;
+    if (have < 8) continue;
+    have -= 8;
+    out.push_back(static_cast<char>((bits >> have) & 0xff));
+  }
+  return out;
+}
+
+std::string to_base64url(std::string_view bytes) {
+  auto text = base64(bytes);
+  while (text.ends_with('=')) text.pop_back();
+  for (auto& c : text) c = c == '+' ? '-' : c == '/' ? '_' : c;
+  return text;
+}
+
+std::optional<std::string> from_base64url(std::string_view text) {
+  std::string plain(text);
+  for (auto& c : plain) {
+    if (c == '+' || c == '/') return std::nullopt;
+    c = c == '-' ? '+' : c == '_' ? '/' : c;
+  }
+  return from_base64(plain);
+}
+
 }  // namespace cove

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,10 @@ bool valid_utf8(std::string_view bytes);
 // Every maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
 std::string replace_invalid_utf8(std::string_view bytes);
 std::string base64(std::string_view bytes);
+// Padded or not; nullopt for anything else.
+std::optional<std::string> from_base64(std::string_view text);
+// With '-' and '_', without padding: for addresses.
+std::string to_base64url(std::string_view bytes);
+std::optional<std::string> from_base64url(std::string_view text);
 
 }  // namespace cove

@@ -39,5 +39,17 @@ TEST(Base64, PadsAsRfc4648) {
   EXPECT_EQ(base64("\xff\xfe"), "//4=");
 }
 
+TEST(Base64, ComesBackAsItWent) {
+  for (const std::string& bytes : {std::string(), std::string("a"), std::string("ab"), std::string("abc"), std::string("\xff\0\x7f~", 4)}) {
+    EXPECT_EQ(from_base64(base64(bytes)), bytes);
+    EXPECT_EQ(from_base64url(to_base64url(bytes)), bytes);
+  }
+}
+
+TEST(Base64, RefusesWhatItNeverWrote) {
+  for (const char* text : {"a", "a b=", "YQ*=", "\xc3\xa4=="}) EXPECT_FALSE(from_base64(text)) << text;
+  EXPECT_FALSE(from_base64url("+/"));
+}
+
 }  // namespace
 }  // namespace cove

@@ -59,6 +59,8 @@ std::string word_of(Errc code) {
     case Errc::unsupported:
       return "unsupported";
     case Errc::unavailable:
+    case Errc::conflict:
+    case Errc::quota:
       return "unavailable";
     default:
       return "io";

@@ -18,6 +18,7 @@
 #include "cove/console.hpp"
 #include "cove/one_shot.hpp"
 #include "cove/run_report.hpp"
+#include "sandbox/environment.hpp"
 
 namespace cove::cli {
 namespace {
@@ -86,22 +87,12 @@ Result<Program> program_for(const RunOptions& options) {
 }
 
 std::vector<std::string> environment_for(const RunOptions& options) {
-  std::vector<std::string> environment = {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/cove/bin",
-                                          "HOME=/home/cove",
-                                          "USER=cove",
-                                          "LOGNAME=cove",
-                                          "LANG=C.UTF-8",
-                                          "TMPDIR=/tmp",
-                                          "SHELL=/bin/bash"};
+  auto environment = sandbox::base_environment();
   if (options.terminal) {
     const char* term = std::getenv("TERM");
     environment.push_back(std::string("TERM=") + (term == nullptr ? "xterm" : term));
   }
-  for (const auto& variable : options.environment) {
-    const auto name = variable.substr(0, variable.find('=') + 1);
-    std::erase_if(environment, [&](const std::string& other) { return other.starts_with(name); });
-    environment.push_back(variable);
-  }
+  for (const auto& variable : options.environment) sandbox::set_variable(environment, variable);
   return environment;
 }
 

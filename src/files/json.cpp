@@ -55,6 +55,8 @@ std::string_view error_code(const Error& error) {
       return error.sys_errno == 0 ? "too_large" : "io";
     case Errc::unsupported:
     case Errc::unavailable:
+    case Errc::conflict:
+    case Errc::quota:
     case Errc::io:
       break;
   }

@@ -44,6 +44,18 @@ void InitLink::kill_everything() {
   wire::append_frame(outbox_, wire::FrameType::kill_everything, 0, {});
 }
 
+void InitLink::kill_tree(std::uint32_t process) {
+  wire::append_frame(outbox_, wire::FrameType::kill_tree, process, {});
+}
+
+void InitLink::replay(std::uint32_t process, std::uint64_t from) {
+  wire::append_frame(outbox_, wire::FrameType::replay, process, wire::encode_number(from));
+}
+
+void InitLink::forget(std::uint32_t process) {
+  wire::append_frame(outbox_, wire::FrameType::forget, process, {});
+}
+
 InitLink::State InitLink::receive(const std::function<void(const wire::Frame&)>& handle) {
   std::array<char, 65536> chunk;
   // Plain recv: the kernel throws away any descriptors sent along (SECURITY.md E-17).

@@ -18,6 +18,8 @@ class InitLink {
  public:
   // {our end, init's end}
   static Result<std::pair<InitLink, UniqueFd>> create();
+  // To an init that listens.
+  explicit InitLink(UniqueFd socket) : socket_(std::move(socket)) {}
 
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] bool wants_write() const { return sent_ < outbox_.size(); }
@@ -29,6 +31,9 @@ class InitLink {
   void signal(std::uint32_t process, int number);
   void resize(std::uint32_t process, std::uint16_t rows, std::uint16_t columns);
   void kill_everything();
+  void kill_tree(std::uint32_t process);
+  void replay(std::uint32_t process, std::uint64_t from);
+  void forget(std::uint32_t process);
 
   enum class State { open, closed };
   // Calls `handle` for every whole frame that has come. `closed`: init is gone, or broke the protocol.
@@ -37,8 +42,6 @@ class InitLink {
   void flush();
 
  private:
-  explicit InitLink(UniqueFd socket) : socket_(std::move(socket)) {}
-
   UniqueFd socket_;
   wire::FrameReader inbox_;
   std::string outbox_;

@@ -27,8 +27,20 @@ std::string_view name_of(Reason reason) {
       return "kernel_died";
     case Reason::sandbox_gone:
       return "sandbox_gone";
+    case Reason::shutdown:
+      return "shutdown";
+    case Reason::not_started:
+      return "not_started";
   }
   return "sandbox_gone";
+}
+
+Reason reason_of(std::string_view name) {
+  for (auto reason = Reason::exited; reason <= Reason::not_started;
+       reason = static_cast<Reason>(static_cast<std::uint8_t>(reason) + 1)) {
+    if (name_of(reason) == name) return reason;
+  }
+  return Reason::sandbox_gone;
 }
 
 Reason judge(const Evidence& evidence) {

@@ -19,9 +19,13 @@ enum class Reason : std::uint8_t {
   output_limit,
   cancelled,
   kernel_died,
-  sandbox_gone
+  sandbox_gone,
+  shutdown,     // the server ended
+  not_started,  // it never became its program
 };
 std::string_view name_of(Reason reason);
+// The other way; `sandbox_gone` for what is no reason.
+Reason reason_of(std::string_view name);
 
 // What is known about the end, each from the kernel, through init, the control group or the clock; nothing from the
 // code that ran.

@@ -30,6 +30,7 @@ struct ProcessRow {
   std::string kind;          // exec, background
   std::string command_json = "[]";
   bool terminal = false;
+  bool input_open = false;
   std::int64_t started_unix_ms = 0;
   std::int64_t deadline_boot_ms = 0;  // 0: none
   std::optional<ProcessEnd> end = {};

@@ -41,6 +41,7 @@ CREATE TABLE processes (
   kind TEXT NOT NULL,
   command_json TEXT NOT NULL,
   terminal INTEGER NOT NULL,
+  input_open INTEGER NOT NULL,
   started_unix_ms INTEGER NOT NULL,
   deadline_boot_ms INTEGER NOT NULL,
   ended_unix_ms INTEGER,

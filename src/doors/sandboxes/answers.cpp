@@ -1,0 +1,323 @@
+#include "doors/sandboxes/answers.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kKeepAlive{15};
+constexpr std::size_t kBatch = 256U << 10;
+
+tl::unexpected<Error> wrong(std::string_view field, std::string_view why) {
+  return fail(Errc::invalid, fmt::format("{} {}", field, why));
+}
+
+json::value parsed(const std::string& text) {
+  boost::system::error_code failed;
+  auto value = json::parse(text, failed);
+  return failed ? json::value() : value;
+}
+
+std::string shown(std::string_view bytes) {
+  return replace_invalid_utf8(bytes);
+}
+
+}  // namespace
+
+http::Response answer_to(const Error& error) {
+  const auto later = [](http::Response response, const char* seconds) {
+    response.headers.emplace_back("Retry-After", seconds);
+    return response;
+  };
+  switch (error.code) {
+    case Errc::invalid:
+      return http::error_response(400, "invalid", error.message);
+    case Errc::not_found:
+      return http::error_response(404, "not_found", error.message);
+    case Errc::denied:
+      return http::error_response(403, "denied", error.message);
+    case Errc::exists:
+      return http::error_response(409, "exists", error.message);
+    case Errc::conflict:
+      return http::error_response(409, "conflict", error.message);
+    case Errc::quota:
+      return later(http::error_response(429, "quota", error.message), "1");
+    case Errc::over_limit:
+      // With an errno it is the host that has no more to give; without one it is the request that is too large.
+      if (error.sys_errno != 0) return later(http::error_response(503, "unavailable", error.message), "2");
+      return http::error_response(413, "too_large", error.message);
+    case Errc::unavailable:
+      return later(http::error_response(503, "unavailable", error.message), "1");
+    case Errc::unsupported:
+      return http::error_response(501, "unsupported", error.message);
+    case Errc::io:
+      break;
+  }
+  return http::error_response(500, "internal", error.message);
+}
+
+Task<> refuse(http::Exchange& exchange, Error error) {
+  auto response = answer_to(error);
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Result<std::string> sandbox_name(const http::Request& request) {
+  const auto& name = request.param("id");
+  if (name.empty()) return fail(Errc::invalid, "the sandbox id is empty");
+  if (name.size() > 255) return fail(Errc::invalid, "the sandbox id is longer than 255 bytes");
+  if (name == "." || name == "..") return fail(Errc::invalid, "the sandbox id may not be . or ..");
+  if (!valid_utf8(name)) return fail(Errc::invalid, "the sandbox id is not UTF-8");
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) return fail(Errc::invalid, "the sandbox id holds a control character");
+  }
+  return name;
+}
+
+Result<> check_serving(const Services& services) {
+  if (services.draining()) return fail(Errc::unavailable, "the server is shutting down");
+  return {};
+}
+
+Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services, const http::Request& request) {
+  if (auto serving = check_serving(services); !serving) co_return tl::unexpected<Error>(serving.error());
+  auto name = sandbox_name(request);
+  if (!name) co_return tl::unexpected<Error>(name.error());
+  co_return co_await services.registry.find(request.principal.tenant, *name);
+}
+
+Result<json::object> parse_object(std::string_view body) {
+  if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
+  boost::system::error_code failed;
+  auto value = json::parse(body, failed);
+  if (failed) return fail(Errc::invalid, fmt::format("the body is not JSON: {}", failed.message()));
+  if (!value.is_object()) return fail(Errc::invalid, "the body must be a JSON object");
+  return std::move(value.as_object());
+}
+
+Task<Result<json::object>> read_object(http::Exchange& exchange) {
+  auto body = co_await exchange.read_body(SIZE_MAX);
+  if (!body) co_return tl::unexpected<Error>(body.error());
+  co_return parse_object(*body);
+}
+
+Result<std::optional<std::string>> text_field(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr || value->is_null()) return std::optional<std::string>();
+  if (!value->is_string()) return wrong(name, "must be a string");
+  if (value->as_string().find('\0') != json::string::npos) return wrong(name, "may not contain NUL");
+  return std::optional(std::string(value->as_string()));
+}
+
+Result<std::optional<double>> number_field(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr || value->is_null()) return std::optional<double>();
+  if (!value->is_number()) return wrong(name, "must be a number");
+  return std::optional(value->to_number<double>());
+}
+
+Result<std::optional<bool>> bool_field(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr || value->is_null()) return std::optional<bool>();
+  if (!value->is_bool()) return wrong(name, "must be true or false");
+  return std::optional(value->as_bool());
+}
+
+Result<std::vector<std::string>> command_field(const json::object& object) {
+  constexpr std::string_view kWrong = "must be a non-empty array of strings";
+  const auto* value = object.if_contains("cmd");
+  if (value == nullptr || !value->is_array() || value->as_array().empty()) return wrong("cmd", kWrong);
+  std::vector<std::string> command;
+  for (const auto& word : value->as_array()) {
+    if (!word.is_string()) return wrong("cmd", kWrong);
+    if (word.as_string().find('\0') != json::string::npos) return wrong("cmd", "may not contain NUL");
+    command.emplace_back(word.as_string());
+  }
+  if (command.front().empty()) return wrong("cmd", "must name a program");
+  return command;
+}
+
+Result<std::vector<std::string>> environment_field(const json::object& object, std::string_view name) {
+  std::vector<std::string> variables;
+  const auto* value = object.if_contains(name);
+  if (value == nullptr || value->is_null()) return variables;
+  if (!value->is_object()) return wrong(name, "must be an object of strings");
+  for (const auto& [key, content] : value->as_object()) {
+    const std::string_view variable(key);
+    if (variable.empty() || variable.find_first_of(std::string_view("=\0", 2)) != std::string_view::npos)
+      return wrong(name, "has a name that is empty or contains '=' or NUL");
+    std::string text;
+    if (content.is_string()) {
+      text = content.as_string();
+    } else if (content.is_number() || content.is_bool()) {
+      text = json::serialize(content);
+    } else {
+      return wrong(fmt::format("{}.{}", name, variable), "must be a string");
+    }
+    if (text.find('\0') != std::string::npos) return wrong(fmt::format("{}.{}", name, variable), "may not contain NUL");
+    variables.push_back(fmt::format("{}={}", variable, text));
+  }
+  return variables;
+}
+
+Result<bool> flag_query(const http::Request& request, std::string_view name) {
+  const auto value = request.query(name);
+  if (!value || *value == "false" || *value == "0") return false;
+  if (value->empty() || *value == "true" || *value == "1") return true;
+  return wrong(name, "must be true or false");
+}
+
+Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name) {
+  const auto value = request.query(name);
+  if (!value) return std::optional<std::uint64_t>();
+  std::uint64_t number = 0;
+  const auto [end, failed] = std::from_chars(value->data(), value->data() + value->size(), number);
+  if (failed != std::errc() || end != value->data() + value->size()) return wrong(name, "must be a whole number");
+  return std::optional(number);
+}
+
+json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) {
+  const auto& row = sandbox.row();
+  const auto& enforced = services.registry.enforcement();
+  json::array names;
+  if (const auto env = parsed(row.env_json); env.is_object()) {
+    for (const auto& [name, value] : env.as_object()) names.emplace_back(name);
+  }
+  return {
+      {"id", row.name},
+      {"podName", row.pod_name},
+      {"state", name_of(sandbox.state())},
+      {"createdAt", iso_time(row.created_unix_ms)},
+      {"expiresAt", iso_time(sandbox.expires_unix_ms())},
+      {"ttlSeconds", row.ttl_ms / 1000},
+      {"template", row.template_name},
+      {"limits",
+       {{"memoryBytes", row.memory_bytes},
+        {"diskBytes", row.disk_bytes},
+        {"inodes", row.inodes},
+        {"pids", row.pids},
+        {"cpuMillis", row.cpu_millis}}},
+      {"isolation",
+       {{"identity", keeper::name_of(enforced.identity)},
+        {"cgroup", sys::name_of(enforced.cgroup)},
+        {"landlock", enforced.landlock_abi},
+        {"seccomp", true}}},
+      {"network", {{"mode", "none"}}},
+      {"env", std::move(names)},
+      {"labels", parsed(row.labels_json)},
+      {"metadata", parsed(row.metadata_json)},
+      {"processes", sandbox.processes().size()},
+      {"notes", parsed(row.notes_json)},
+  };
+}
+
+std::string process_id(const sandbox::Process& process) {
+  return fmt::format("p{}", process.number());
+}
+
+Result<std::uint32_t> process_number(std::string_view id) {
+  std::uint32_t number = 0;
+  if (id.starts_with('p')) {
+    const auto [end, failed] = std::from_chars(id.data() + 1, id.data() + id.size(), number);
+    if (failed == std::errc() && end == id.data() + id.size() && number > 0) return number;
+  }
+  return fail(Errc::not_found, fmt::format("no such process: {}", shown(id)));
+}
+
+json::object end_fields(const sandbox::ProcessEnd& end) {
+  json::object object{{"exitCode", end.exit_status}, {"signal", nullptr}, {"reason", name_of(end.reason)}};
+  if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
+  object["durationMs"] = end.wall.count();
+  object["cpuMs"] = end.cpu.count();
+  object["stdoutBytes"] = end.out_bytes;
+  object["stderrBytes"] = end.err_bytes;
+  return object;
+}
+
+json::object to_json(const sandbox::Process& process) {
+  json::array command;
+  for (const auto& word : process.request().argv) command.emplace_back(shown(word));
+  json::object object{{"id", process_id(process)},
+                      {"cmd", std::move(command)},
+                      {"state", process.end() ? "exited" : "running"},
+                      {"pty", process.request().terminal},
+                      {"startedAt", iso_time(process.started_unix_ms())},
+                      {"durationMs", process.age().count()},
+                      {"exitCode", nullptr},
+                      {"signal", nullptr},
+                      {"reason", nullptr},
+                      {"firstSeq", process.first_sequence()},
+                      {"lastSeq", process.last_sequence()}};
+  if (process.end()) {
+    for (auto& [key, value] : end_fields(*process.end())) object[key] = value;
+  }
+  return object;
+}
+
+json::object to_json(const sandbox::Process& process, const sandbox::Event& event) {
+  json::object object{{"seq", event.sequence}};
+  switch (event.kind) {
+    case sandbox::Event::Kind::started:
+      object["type"] = "started";
+      object["processId"] = process_id(process);
+      break;
+    case sandbox::Event::Kind::out:
+    case sandbox::Event::Kind::err:
+      object["type"] = event.kind == sandbox::Event::Kind::out ? "stdout" : "stderr";
+      if (valid_utf8(event.bytes))
+        object["data"] = event.bytes;
+      else
+        object["base64"] = base64(event.bytes);
+      break;
+    case sandbox::Event::Kind::end:
+      object["type"] = "end";
+      for (auto& [key, value] : end_fields(*process.end())) object[key] = value;
+      break;
+  }
+  return object;
+}
+
+bool wants_event_stream(const http::Request& request) {
+  return request.header("Accept").find("text/event-stream") != std::string_view::npos;
+}
+
+http::Response event_stream() {
+  return {.status = 200, .content_type = "text/event-stream", .body = {}, .headers = {{"Cache-Control", "no-cache"}}};
+}
+
+Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from) {
+  auto head = event_stream();
+  if (!co_await exchange.start(std::move(head))) co_return;
+  sandbox::Reader reader(process, from);
+  auto spoke = Clock::now();
+  while (!exchange.client_gone()) {
+    const auto batch = reader.take(kBatch);
+    std::string text;
+    if (batch.lost) {
+      const json::object gap{{"type", "gap"}, {"from", batch.lost->from}, {"to", batch.lost->to}};
+      text += http::sse_event(std::nullopt, "gap", json::serialize(gap));
+    }
+    for (const auto& event : batch.events) {
+      const auto object = to_json(*process, event);
+      text += http::sse_event(event.sequence, object.at("type").as_string(), json::serialize(object));
+    }
+    if (text.empty() && !batch.over && Clock::now() - spoke >= kKeepAlive) text = http::sse_comment();
+    if (!text.empty()) {
+      spoke = Clock::now();
+      if (!co_await exchange.write(text)) co_return;
+    }
+    if (batch.over) break;
+    if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + milliseconds(250));
+  }
+  [[maybe_unused]] const auto done = co_await exchange.finish();
+}
+
+}  // namespace cove::doors::sandboxes

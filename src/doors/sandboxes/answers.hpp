@@ -1,0 +1,57 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "doors/sandboxes/door.hpp"
+#include "http/response.hpp"
+
+namespace cove::doors::sandboxes {
+
+// The one place where errors become statuses.
+http::Response answer_to(const Error& error);
+Task<> refuse(http::Exchange& exchange, Error error);
+
+// The id of the path, by the contract's rule: 1–255 bytes of UTF-8 without control bytes, not "." or "..".
+Result<std::string> sandbox_name(const http::Request& request);
+
+// The sandbox the path names, of the caller's tenant. New work is refused while the server drains.
+Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services, const http::Request& request);
+Result<> check_serving(const Services& services);
+
+// A JSON object; an empty body is an empty one.
+Result<boost::json::object> parse_object(std::string_view body);
+// Reads the whole body, and parses it.
+Task<Result<boost::json::object>> read_object(http::Exchange& exchange);
+
+// Fields of a request. Absent and null: nullopt. Errc::invalid names the field.
+Result<std::optional<std::string>> text_field(const boost::json::object& object, std::string_view name);
+Result<std::optional<double>> number_field(const boost::json::object& object, std::string_view name);
+Result<std::optional<bool>> bool_field(const boost::json::object& object, std::string_view name);
+// A non-empty array of strings without NUL, the first not empty.
+Result<std::vector<std::string>> command_field(const boost::json::object& object);
+// {name: value} as "K=V"; numbers and booleans become text.
+Result<std::vector<std::string>> environment_field(const boost::json::object& object, std::string_view name);
+// "true", "1", "" (present without a value) and their opposites.
+Result<bool> flag_query(const http::Request& request, std::string_view name);
+Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
+
+boost::json::object to_json(const sandbox::Sandbox& sandbox, const Services& services);
+boost::json::object to_json(const sandbox::Process& process);
+boost::json::object to_json(const sandbox::Process& process, const sandbox::Event& event);
+boost::json::object end_fields(const sandbox::ProcessEnd& end);
+std::string process_id(const sandbox::Process& process);
+// "p7" is 7. Errc::not_found for what is no process id.
+Result<std::uint32_t> process_number(std::string_view id);
+
+bool wants_event_stream(const http::Request& request);
+// The head of an answer made of server-sent events.
+http::Response event_stream();
+
+// Sends a process's events as they come until its end, the client's, or the server's.
+Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from);
+
+}  // namespace cove::doors::sandboxes

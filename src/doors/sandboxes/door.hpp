@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "config/config.hpp"
+#include "http/exchange.hpp"
+#include "http/router.hpp"
+#include "sandbox/admission.hpp"
+#include "sandbox/registry.hpp"
+#include "store/key_table.hpp"
+
+namespace cove::doors::sandboxes {
+
+using async::Task;
+
+// What the door works with. Borrowed for the server's life.
+struct Services {
+  sandbox::Registry& registry;
+  sandbox::Admission& admission;
+  std::function<store::KeyQuotas(const http::Principal&)> quotas;
+  std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
+  std::function<bool()> draining;
+};
+
+// `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md).
+void add_routes(http::Router& router, Services& services);
+
+// In the other files of this door.
+void add_lifecycle_routes(http::Router& router, Services& services);
+void add_exec_routes(http::Router& router, Services& services);
+void add_process_routes(http::Router& router, Services& services);
+void add_file_routes(http::Router& router, Services& services);
+void add_event_routes(http::Router& router, Services& services);
+
+}  // namespace cove::doors::sandboxes

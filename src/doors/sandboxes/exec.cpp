@@ -1,0 +1,190 @@
+#include <cmath>
+
+#include "base/text.hpp"
+#include "doors/sandboxes/answers.hpp"
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPlainAnswer{1};  // after this long the answer begins, and whitespace keeps it alive
+constexpr milliseconds kLook{200};               // how often it is seen whether the client is still there
+
+struct ExecRequest {
+  sandbox::ProcessRequest process;
+  std::string input;
+};
+
+Result<ExecRequest> parse_exec(const json::object& body, const config::ExecLimits& limits) {
+  ExecRequest request;
+  COVE_TRY(request.process.argv, command_field(body));
+  COVE_TRY(const auto workdir, text_field(body, "workdir"));
+  if (workdir && !workdir->empty()) request.process.directory = *workdir;
+  COVE_TRY(request.process.variables, environment_field(body, "env"));
+  COVE_TRY(const auto timeout, number_field(body, "timeoutSeconds"));
+  if (timeout && !(*timeout > 0)) return fail(Errc::invalid, "timeoutSeconds must be greater than 0");
+  const auto most = limits.max_timeout;
+  request.process.timeout = limits.timeout;
+  if (timeout) {
+    const bool clamped = *timeout * 1000 > static_cast<double>(most.count());
+    request.process.timeout = clamped ? most : milliseconds(std::max<std::int64_t>(1, std::llround(*timeout * 1000)));
+  }
+  COVE_TRY(const auto input, text_field(body, "stdin"));
+  COVE_TRY(const auto encoded, text_field(body, "stdinBase64"));
+  if (input && encoded) return fail(Errc::invalid, "stdin and stdinBase64 cannot both be given");
+  if (input) request.input = *input;
+  if (encoded) {
+    auto bytes = from_base64(*encoded);
+    if (!bytes) return fail(Errc::invalid, "stdinBase64 is not base64");
+    request.input = std::move(*bytes);
+  }
+  if (input || encoded) request.process.input = sandbox::InputMode::open;
+  request.process.output_limit = limits.output_limit_bytes;
+  return request;
+}
+
+std::string on_its_own_line(std::string text, std::string_view line) {
+  if (!text.empty() && !text.ends_with('\n')) text += '\n';
+  return text.append(line).append("\n");
+}
+
+// What is cut off in the middle of a character is cut off before it.
+std::string shown(std::string bytes, bool truncated) {
+  if (truncated) {
+    std::size_t tail = 0;
+    while (tail < 3 && tail < bytes.size() &&
+           (static_cast<unsigned char>(bytes[bytes.size() - 1 - tail]) & 0xc0) == 0x80)
+      ++tail;
+    const auto lead = tail < bytes.size() ? static_cast<unsigned char>(bytes[bytes.size() - 1 - tail]) : 0;
+    const std::size_t wants = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (wants > tail + 1) bytes.resize(bytes.size() - 1 - tail);
+  }
+  return replace_invalid_utf8(bytes);
+}
+
+json::object result_of(const sandbox::Process& process) {
+  const auto& end = *process.end();
+  const auto limit = process.request().output_limit;
+  auto out = shown(process.text_of(sandbox::Event::Kind::out), end.out_bytes > limit);
+  auto err = shown(process.text_of(sandbox::Event::Kind::err), end.err_bytes > limit);
+  switch (end.reason) {
+    case sandbox::Reason::timeout: {
+      const auto seconds = std::chrono::duration<double>(*process.request().timeout).count();
+      err = on_its_own_line(std::move(err), fmt::format("Command timed out after {:g} seconds", seconds));
+      break;
+    }
+    case sandbox::Reason::oom:
+      err = on_its_own_line(std::move(err), "Killed: the sandbox's memory limit was reached");
+      break;
+    case sandbox::Reason::sandbox_gone:
+      err = on_its_own_line(std::move(err), "Killed: the sandbox ended");
+      break;
+    case sandbox::Reason::shutdown:
+      err = on_its_own_line(std::move(err), "Killed: the server is shutting down");
+      break;
+    default:
+      break;
+  }
+  json::object object{{"exitCode", end.exit_status},
+                      {"stdout", std::move(out)},
+                      {"stderr", std::move(err)},
+                      {"durationMs", end.wall.count()}};
+  if (end.out_bytes > limit) object["stdoutTruncated"] = true;
+  if (end.err_bytes > limit) object["stderrTruncated"] = true;
+  object["reason"] = name_of(end.reason);
+  if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
+  object["cpuMs"] = end.cpu.count();
+  object["processId"] = process_id(process);
+  return object;
+}
+
+// Ends what the client no longer waits for, on every way out.
+class Attended {
+ public:
+  Attended(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process)
+      : sandbox_(std::move(sandbox)), process_(std::move(process)) {}
+  Attended(const Attended&) = delete;
+  Attended& operator=(const Attended&) = delete;
+  ~Attended() { sandbox_->forget(process_); }
+
+ private:
+  std::shared_ptr<sandbox::Sandbox> sandbox_;
+  std::shared_ptr<sandbox::Process> process_;
+};
+
+// Input that the command does not take is not an error of the command's.
+Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
+  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
+    const auto ended = process->end_input();
+}
+
+Task<> answer_when_done(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process) {
+  auto speak = Clock::now() + kPlainAnswer;
+  bool begun = false;
+  while (!process->end()) {
+    co_await process->changed().wait_until(std::min(speak, Clock::now() + kLook));
+    if (exchange.client_gone()) co_return;
+    if (process->end() || Clock::now() < speak) continue;
+    // A client that hears nothing for long gives up: the answer begins now, and a blank says that it goes on.
+    if (!std::exchange(begun, true)) {
+      http::Response head{.status = 200};
+      if (!co_await exchange.start(std::move(head))) co_return;
+    }
+    if (!co_await exchange.write(" ")) co_return;
+    speak = Clock::now() + kPlainAnswer;
+  }
+  if (!begun) {
+    auto response = http::json_response(200, result_of(*process));
+    [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+    co_return;
+  }
+  const auto text = json::serialize(result_of(*process));
+  if (co_await exchange.write(text)) [[maybe_unused]]
+    const auto done = co_await exchange.finish();
+}
+
+Task<> exec(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(exchange);
+  if (!body) co_return co_await refuse(exchange, body.error());
+  const auto found = co_await find_sandbox(services, exchange.request());
+  if (!found) co_return co_await refuse(exchange, found.error());
+  const auto config = services.config();
+  auto request = parse_exec(*body, config->exec);
+  if (!request) co_return co_await refuse(exchange, request.error());
+
+  const bool streaming = wants_event_stream(exchange.request());
+  if (streaming)
+    request->process.output_limit = UINT64_MAX / 4;
+  else
+    request->process.history = 2 * config->exec.output_limit_bytes + (1U << 20);
+  const sandbox::Sandbox::Activity activity(*found);
+  const auto quotas = services.quotas(exchange.request().principal);
+  const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
+                                        .per_minute = quotas.executions_per_minute};
+  const auto ticket = co_await services.admission.enter(exchange.request().principal.tenant, share);
+  if (!ticket) co_return co_await refuse(exchange, ticket.error());
+  if (exchange.client_gone()) co_return;
+
+  auto started = co_await (*found)->start(std::move(request->process));
+  if (!started) co_return co_await refuse(exchange, started.error());
+  const auto process = *started;
+  const Attended attended(*found, process);
+  if (process->request().input == sandbox::InputMode::open)
+    services.registry.tasks().spawn("feed a command", feed(process, std::move(request->input)));
+  if (streaming)
+    co_await stream_events(exchange, process, 1);
+  else
+    co_await answer_when_done(exchange, process);
+}
+
+}  // namespace
+
+void add_exec_routes(http::Router& router, Services& services) {
+  auto* s = &services;
+  router.add(http::verb::post, "/v1/sandboxes/{id}/exec", [s](auto& exchange) { return exec(*s, exchange); });
+}
+
+}  // namespace cove::doors::sandboxes

@@ -1,0 +1,130 @@
+#include "doors/sandboxes/helper.hpp"
+
+#include <signal.h>
+
+#include <boost/json.hpp>
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kBatch = 256U << 10;
+constexpr std::size_t kLineLimit = 64U << 10;
+constexpr std::size_t kAnswerLimit = 16U << 20;
+constexpr std::size_t kErrorLimit = 64U << 10;
+
+Errc code_of(std::string_view word) {
+  if (word == "invalid") return Errc::invalid;
+  if (word == "not_found") return Errc::not_found;
+  if (word == "denied") return Errc::denied;
+  if (word == "exists") return Errc::exists;
+  if (word == "too_large" || word == "disk_full") return Errc::over_limit;
+  return Errc::io;
+}
+
+}  // namespace
+
+Helper::Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process)
+    : sandbox_(std::move(sandbox)), process_(std::move(process)), reader_(process_, 1) {}
+
+Helper::~Helper() {
+  if (!process_->end()) process_->signal(SIGTERM);
+  sandbox_->release(process_);
+}
+
+async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<sandbox::Sandbox> sandbox,
+                                                           std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "/cove/bin/files");
+  sandbox::ProcessRequest request{.kind = sandbox::ProcessKind::internal,
+                                  .argv = std::move(arguments),
+                                  .directory = "/",
+                                  .input = sandbox::InputMode::open,
+                                  .delivery = sandbox::Delivery::everything};
+  auto started = co_await sandbox->start(std::move(request));
+  if (!started) co_return tl::unexpected<Error>(started.error());
+  if ((*started)->end() && (*started)->end()->reason != sandbox::Reason::sandbox_gone) {
+    const auto& end = *(*started)->end();
+    if (end.reason == sandbox::Reason::pids)
+      co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
+    co_return fail(Errc::io, "the sandbox's file helper could not be started");
+  }
+  co_return std::make_unique<Helper>(std::move(sandbox), std::move(*started));
+}
+
+void Helper::end_input() {
+  [[maybe_unused]] const auto ended = process_->end_input();  // one that has gone needs none
+}
+
+// Takes what has come. False when nothing had.
+bool Helper::take() {
+  auto batch = reader_.take(kBatch);
+  for (auto& event : batch.events) {
+    if (event.kind == sandbox::Event::Kind::out) rest_ += event.bytes;
+    if (event.kind == sandbox::Event::Kind::err && errors_.size() < kErrorLimit) errors_ += event.bytes;
+  }
+  over_ = batch.over;
+  return !batch.events.empty();
+}
+
+async::Task<std::string> Helper::read() {
+  while (rest_.empty() && !over_) {
+    if (!take() && !over_) co_await process_->changed().wait();
+  }
+  co_return std::exchange(rest_, {});
+}
+
+std::optional<std::string> Helper::line_now() {
+  auto end = rest_.find('\n');
+  if (end == std::string::npos && take()) end = rest_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  auto line = rest_.substr(0, end);
+  rest_.erase(0, end + 1);
+  return line;
+}
+
+async::Task<Result<std::string>> Helper::read_line() {
+  while (true) {
+    if (auto line = line_now()) co_return std::move(*line);
+    if (rest_.size() > kLineLimit) co_return fail(Errc::io, "the sandbox's file helper broke the protocol");
+    if (over_) {
+      const auto judged = verdict();
+      if (!judged) co_return tl::unexpected<Error>(judged.error());
+      co_return fail(Errc::io, "the sandbox's file helper ended too early");
+    }
+    if (!take() && !over_) co_await process_->changed().wait();
+  }
+}
+
+async::Task<Result<std::string>> Helper::finish() {
+  std::string answer;
+  while (true) {
+    auto bytes = co_await read();
+    if (bytes.empty()) break;
+    if (answer.size() + bytes.size() > kAnswerLimit)
+      co_return fail(Errc::io, "the sandbox's file helper said too much");
+    answer += bytes;
+  }
+  const auto judged = verdict();
+  if (!judged) co_return tl::unexpected<Error>(judged.error());
+  co_return answer;
+}
+
+Result<> Helper::verdict() const {
+  const auto& end = *process_->end();
+  if (end.reason == sandbox::Reason::sandbox_gone) return fail(Errc::not_found, "the sandbox ended");
+  if (end.exit_status == 0) return {};
+  boost::system::error_code failed;
+  const auto said = json::parse(errors_, failed);
+  const auto* object = failed ? nullptr : said.if_object();
+  const auto* code = object == nullptr ? nullptr : object->if_contains("code");
+  const auto* sentence = object == nullptr ? nullptr : object->if_contains("error");
+  if (code == nullptr || !code->is_string() || sentence == nullptr || !sentence->is_string()) {
+    if (end.signal == SIGKILL)
+      return fail(Errc::conflict, "the sandbox's file helper was killed: by the memory limit, or by a program in it");
+    return fail(Errc::io, "the sandbox's file helper failed without saying why");
+  }
+  return fail(code_of(code->as_string()), std::string(sentence->as_string()));
+}
+
+}  // namespace cove::doors::sandboxes

@@ -1,0 +1,327 @@
+#include <charconv>
+#include <cmath>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/quantity.hpp"
+#include "store/secret.hpp"
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMetadataLimit = 16U << 10;
+constexpr std::size_t kLabelLimit = 64;
+constexpr std::uint64_t kMostListed = 1000;
+
+struct Range {
+  std::string_view field;
+  std::uint64_t usual;
+  std::uint64_t least;
+  std::uint64_t most;
+};
+
+Result<std::uint64_t> within(const Range& range, std::uint64_t value) {
+  if (value < range.least)
+    return fail(Errc::invalid, fmt::format("{} is less than {}, the least", range.field, range.least));
+  if (value > range.most)
+    return fail(Errc::invalid, fmt::format("{} is more than {}, the most this server gives", range.field, range.most));
+  return value;
+}
+
+// A quantity as text, as Kubernetes writes them; a bare number is the same.
+Result<std::uint64_t> quantity(const json::object& body, const Range& range, std::uint64_t unit_millis) {
+  const auto* value = body.if_contains(range.field);
+  if (value == nullptr || value->is_null() || (value->is_string() && value->as_string().empty())) return range.usual;
+  std::string text;
+  if (value->is_string())
+    text = value->as_string();
+  else if (value->is_number())
+    text = json::serialize(*value);
+  else
+    return fail(Errc::invalid, fmt::format("{} must be a quantity such as \"512Mi\"", range.field));
+  const auto millis = parse_quantity_millis(text);
+  if (!millis) return fail(Errc::invalid, fmt::format("{} {}", range.field, millis.error().message));
+  return within(range, *millis / unit_millis);
+}
+
+Result<milliseconds> ttl_of(const json::object& body, const config::SandboxLimits& limits) {
+  COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
+  if (!given) return limits.ttl;
+  const double most = std::chrono::duration<double>(limits.max_ttl).count();
+  if (!(*given >= 1) || *given != std::floor(*given))
+    return fail(Errc::invalid, "ttlSeconds must be a whole number of at least 1");
+  if (*given > most)
+    return fail(Errc::invalid, fmt::format("ttlSeconds is more than {}, the most this server gives", most));
+  return milliseconds(static_cast<std::int64_t>(*given) * 1000);
+}
+
+Result<json::object> labels_of(const json::object& body) {
+  const auto* value = body.if_contains("labels");
+  if (value == nullptr || value->is_null()) return json::object();
+  if (!value->is_object()) return fail(Errc::invalid, "labels must be an object of strings");
+  if (value->as_object().size() > kLabelLimit)
+    return fail(Errc::invalid, fmt::format("labels has more than {} entries", kLabelLimit));
+  for (const auto& [name, content] : value->as_object()) {
+    if (name.empty() || name.size() > 128 || name.find_first_of(std::string_view("=\0", 2)) != std::string_view::npos)
+      return fail(Errc::invalid, "labels has a name that is empty, too long or contains '='");
+    if (!content.is_string() || content.as_string().size() > 256)
+      return fail(Errc::invalid,
+                  fmt::format("labels.{} must be a string of at most 256 bytes", std::string_view(name)));
+  }
+  return value->as_object();
+}
+
+Result<sandbox::CreateRequest> parse_create(const json::object& body, const config::Config& config) {
+  const auto& limits = config.sandbox;
+  sandbox::CreateRequest request;
+  COVE_TRY(request.ttl, ttl_of(body, limits));
+  const Range memory{"memoryLimit", limits.memory_bytes, 16U << 20, limits.max_memory_bytes};
+  COVE_TRY(request.limits.memory_bytes, quantity(body, memory, 1000));
+  const Range disk{"ephemeralStorageLimit", limits.disk_bytes, 1U << 20, limits.max_disk_bytes};
+  COVE_TRY(request.limits.disk_bytes, quantity(body, disk, 1000));
+  const Range cpu{"cpuLimit", limits.cpu_millis, 10, limits.max_cpu_millis};
+  COVE_TRY(const auto millis, quantity(body, cpu, 1));
+  request.limits.cpu_millis = static_cast<std::uint32_t>(millis);
+  const Range pids{"pidsLimit", limits.pids, 8, limits.max_pids};
+  COVE_TRY(const auto processes, quantity(body, pids, 1000));
+  request.limits.pids = static_cast<std::uint32_t>(processes);
+  request.limits.inodes = limits.inodes;
+
+  json::array notes;
+  // Everything a sandbox writes is memory: what it may write must leave some.
+  const auto writable = request.limits.memory_bytes / 4 * 3;
+  if (request.limits.disk_bytes > writable) {
+    if (body.contains("ephemeralStorageLimit")) {
+      notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
+                                     format_size(writable), format_size(request.limits.disk_bytes)));
+    }
+    request.limits.disk_bytes = writable;
+  }
+  COVE_TRY(const auto image, text_field(body, "image"));
+  if (image && !image->empty()) {
+    const auto known = config.images.find(*image);
+    if (known != config.images.end()) {
+      request.template_name = known->second;
+    } else if (*image != "host") {
+      if (limits.strict_images)
+        return fail(Errc::invalid, fmt::format("image is not configured on this server: {}", *image));
+      notes.emplace_back(fmt::format("image {} is not configured here: the host template is used", *image));
+    }
+  }
+  COVE_TRY(const auto variables, environment_field(body, "env"));
+  json::object env;
+  for (const auto& variable : variables) {
+    const auto equals = variable.find('=');
+    env[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  request.env_json = json::serialize(env);
+  if (request.env_json.size() > (128U << 10)) return fail(Errc::invalid, "env is larger than 128 KiB");
+  COVE_TRY(const auto labels, labels_of(body));
+  request.labels_json = json::serialize(labels);
+  if (const auto* metadata = body.if_contains("metadata"); metadata != nullptr && !metadata->is_null()) {
+    if (!metadata->is_object()) return fail(Errc::invalid, "metadata must be an object");
+    request.metadata_json = json::serialize(*metadata);
+    if (request.metadata_json.size() > kMetadataLimit) return fail(Errc::invalid, "metadata is larger than 16 KiB");
+  }
+  request.notes_json = json::serialize(notes);
+  return request;
+}
+
+sandbox::Quotas quotas_of(const Services& services, const http::Principal& principal) {
+  const auto quotas = services.quotas(principal);
+  return {.sandboxes = quotas.max_sandboxes, .memory_bytes = quotas.max_memory_bytes};
+}
+
+Task<> put_sandbox(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(exchange);
+  const auto name = sandbox_name(exchange.request());
+  if (!name) co_return co_await refuse(exchange, name.error());
+  if (!body) co_return co_await refuse(exchange, body.error());
+  if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
+  auto request = parse_create(*body, *services.config());
+  if (!request) co_return co_await refuse(exchange, request.error());
+  const auto& principal = exchange.request().principal;
+  request->tenant = principal.tenant;
+  request->name = *name;
+  const auto quotas = quotas_of(services, principal);
+  auto ensured = co_await services.registry.ensure(std::move(*request), quotas, sandbox::IfThere::keep);
+  if (!ensured) co_return co_await refuse(exchange, ensured.error());
+  auto response = http::json_response(200, to_json(*ensured->sandbox, services));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+// The same question under the same key gets the answer the first one got.
+Task<> post_sandbox(Services& services, http::Exchange& exchange) {
+  auto text = co_await exchange.read_body(SIZE_MAX);
+  if (!text) co_return co_await refuse(exchange, text.error());
+  const auto body = parse_object(*text);
+  if (!body) co_return co_await refuse(exchange, body.error());
+  if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
+  auto request = parse_create(*body, *services.config());
+  if (!request) co_return co_await refuse(exchange, request.error());
+  const auto given = text_field(*body, "id");
+  if (!given) co_return co_await refuse(exchange, given.error());
+  const auto& principal = exchange.request().principal;
+  const std::string key(exchange.request().header("Idempotency-Key"));
+  const auto hash = store::sha256_hex(*text);
+  auto& answers = services.registry.store().idempotency();
+  if (!key.empty()) {
+    if (key.size() > 255)
+      co_return co_await refuse(exchange,
+                                {.code = Errc::invalid, .message = "Idempotency-Key is longer than 255 bytes"});
+    auto before = answers.find(principal.tenant, key);
+    if (!before) co_return co_await refuse(exchange, before.error());
+    if (*before) {
+      if ((*before)->request_hash != hash)
+        co_return co_await refuse(
+            exchange, {.code = Errc::conflict, .message = "this Idempotency-Key was used with another body"});
+      http::Response again{.status = static_cast<unsigned>((*before)->status), .body = (*before)->body};
+      again.headers.emplace_back("Idempotent-Replayed", "true");
+      [[maybe_unused]] const auto sent = co_await exchange.send(std::move(again));
+      co_return;
+    }
+  }
+  request->tenant = principal.tenant;
+  // One name for a key, so that two requests at once make one sandbox.
+  request->name = given->value_or(
+      key.empty() ? fmt::format("sb-{}", SandboxId::random().view().substr(0, 16))
+                  : fmt::format("sb-{}", store::sha256_hex(principal.tenant + '\0' + key).substr(0, 16)));
+  http::Request named = exchange.request();
+  named.params = {{"id", request->name}};
+  if (const auto name = sandbox_name(named); !name) co_return co_await refuse(exchange, name.error());
+  const auto quotas = quotas_of(services, principal);
+  const auto if_there = key.empty() ? sandbox::IfThere::refuse : sandbox::IfThere::keep;
+  auto ensured = co_await services.registry.ensure(std::move(*request), quotas, if_there);
+  if (!ensured) co_return co_await refuse(exchange, ensured.error());
+  auto response = http::json_response(201, to_json(*ensured->sandbox, services));
+  if (!key.empty()) {
+    const store::IdempotencyRow row{.tenant = principal.tenant,
+                                    .key = key,
+                                    .request_hash = hash,
+                                    .status = 201,
+                                    .body = response.body,
+                                    .created_unix_ms = unix_millis()};
+    if (const auto written = answers.insert(row); !written && written.error().code != Errc::exists)
+      co_return co_await refuse(exchange, written.error());
+    [[maybe_unused]] const auto pruned = answers.prune(unix_millis());
+  }
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> list_sandboxes(Services& services, http::Exchange& exchange) {
+  const auto& request = exchange.request();
+  const auto limit = number_query(request, "limit");
+  if (!limit) co_return co_await refuse(exchange, limit.error());
+  if (*limit && (**limit < 1 || **limit > kMostListed))
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "limit must be between 1 and 1000"});
+  const auto count = limit->value_or(100);
+  const auto cursor = from_base64url(request.query("cursor").value_or(""));
+  if (!cursor)
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "cursor is not one this server gave"});
+  std::vector<std::pair<std::string, std::string>> labels;
+  for (const auto& label : request.query_all("label")) {
+    const auto equals = label.find('=');
+    if (equals == std::string::npos || equals == 0)
+      co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "label must be name=value"});
+    labels.emplace_back(label.substr(0, equals), label.substr(equals + 1));
+  }
+  const auto state = request.query("state");
+  if (state && *state != "creating" && *state != "running" && *state != "paused" && *state != "deleting")
+    co_return co_await refuse(
+        exchange, {.code = Errc::invalid, .message = "state must be creating, running, paused or deleting"});
+
+  const auto matches = [&](const sandbox::Sandbox& sandbox) {
+    if (state && *state != name_of(sandbox.state())) return false;
+    if (labels.empty()) return true;
+    boost::system::error_code failed;
+    const auto own = json::parse(sandbox.row().labels_json, failed);
+    return std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
+      const auto* value = failed || !own.is_object() ? nullptr : own.as_object().if_contains(label.first);
+      return value != nullptr && value->is_string() && value->as_string() == label.second;
+    });
+  };
+  json::array page;
+  json::value next;
+  std::string last;
+  for (const auto& sandbox : services.registry.of(request.principal.tenant, *cursor)) {
+    if (!matches(*sandbox)) continue;
+    if (page.size() == count) {
+      next = to_base64url(last);
+      break;
+    }
+    page.push_back(to_json(*sandbox, services));
+    last = sandbox->name();
+  }
+  auto response =
+      http::json_response(200, json::object{{"sandboxes", std::move(page)}, {"nextCursor", std::move(next)}});
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> get_sandbox(Services& services, http::Exchange& exchange) {
+  // Like everything under an empty id, no sandbox at all.
+  const auto found = co_await find_sandbox(services, exchange.request());
+  if (!found) co_return co_await refuse(exchange, found.error());
+  auto object = to_json(**found, services);
+  const auto counted = co_await (*found)->inspect();
+  if (counted) {
+    object["usage"] = json::object{{"memoryBytes", counted->memory_bytes},
+                                   {"memoryPeakBytes", counted->memory_peak_bytes},
+                                   {"cpuMs", counted->cpu_usec / 1000},
+                                   {"pids", counted->processes},
+                                   {"oomKills", counted->oom_kills}};
+  }
+  auto response = http::json_response(200, std::move(object));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+enum class Change { touch, pause, resume };
+
+Task<> change_sandbox(Services& services, http::Exchange& exchange, Change change) {
+  const auto found = co_await find_sandbox(services, exchange.request());
+  if (!found) co_return co_await refuse(exchange, found.error());
+  Result<> done;
+  if (change == Change::pause) done = co_await (*found)->pause();
+  if (change == Change::resume) done = co_await (*found)->resume();
+  if (!done) co_return co_await refuse(exchange, done.error());
+  (*found)->touch();
+  if (change != Change::touch) services.registry.tell(change == Change::pause ? "paused" : "resumed", **found);
+  auto response = http::json_response(200, to_json(**found, services));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> delete_sandbox(Services& services, http::Exchange& exchange) {
+  const auto name = sandbox_name(exchange.request());
+  if (!name) co_return co_await refuse(exchange, name.error());
+  const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
+  if (!found) co_return co_await refuse(exchange, found.error());
+  co_await services.registry.remove(*found, "deleted");
+  http::Response gone{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(gone));
+}
+
+}  // namespace
+
+void add_lifecycle_routes(http::Router& router, Services& services) {
+  using http::verb;
+  auto* s = &services;
+  const http::RouteOptions json_body{.body_limit = 1U << 20};
+  router.add(verb::get, "/v1/sandboxes", [s](auto& exchange) { return list_sandboxes(*s, exchange); });
+  router.add(verb::post, "/v1/sandboxes", [s](auto& exchange) { return post_sandbox(*s, exchange); }, json_body);
+  router.add(verb::put, "/v1/sandboxes/{id}", [s](auto& exchange) { return put_sandbox(*s, exchange); }, json_body);
+  router.add(verb::get, "/v1/sandboxes/{id}", [s](auto& exchange) { return get_sandbox(*s, exchange); });
+  router.add(verb::delete_, "/v1/sandboxes/{id}", [s](auto& exchange) { return delete_sandbox(*s, exchange); });
+  router.add(verb::post, "/v1/sandboxes/{id}/touch",
+             [s](auto& exchange) { return change_sandbox(*s, exchange, Change::touch); });
+  router.add(verb::post, "/v1/sandboxes/{id}/pause",
+             [s](auto& exchange) { return change_sandbox(*s, exchange, Change::pause); });
+  router.add(verb::post, "/v1/sandboxes/{id}/resume",
+             [s](auto& exchange) { return change_sandbox(*s, exchange, Change::resume); });
+}
+
+}  // namespace cove::doors::sandboxes

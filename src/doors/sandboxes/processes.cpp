@@ -1,0 +1,322 @@
+#include <signal.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "doors/sandboxes/answers.hpp"
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kBatch = 256U << 10;
+constexpr std::uint64_t kMostEvents = 10'000;
+constexpr std::size_t kMostProcesses = 64;  // running in one sandbox, besides what it starts itself
+
+Result<std::uint16_t> size_field(const json::object& object, std::string_view name, std::uint16_t usual) {
+  COVE_TRY(const auto number, number_field(object, name));
+  if (!number) return usual;
+  if (*number < 1 || *number > 4096 || *number != std::floor(*number))
+    return fail(Errc::invalid, fmt::format("{} must be a whole number between 1 and 4096", name));
+  return static_cast<std::uint16_t>(*number);
+}
+
+Result<sandbox::ProcessRequest> parse_start(const json::object& body) {
+  sandbox::ProcessRequest request{.kind = sandbox::ProcessKind::background};
+  COVE_TRY(request.argv, command_field(body));
+  COVE_TRY(const auto workdir, text_field(body, "workdir"));
+  if (workdir && !workdir->empty()) request.directory = *workdir;
+  COVE_TRY(request.variables, environment_field(body, "env"));
+  COVE_TRY(const auto timeout, number_field(body, "timeoutSeconds"));
+  if (timeout && (!(*timeout > 0) || *timeout > 604'800))
+    return fail(Errc::invalid, "timeoutSeconds must be greater than 0 and at most 604800");
+  if (timeout) request.timeout = milliseconds(std::max<std::int64_t>(1, std::llround(*timeout * 1000)));
+  if (const auto* pty = body.if_contains("pty"); pty != nullptr && !pty->is_null()) {
+    if (pty->is_object()) {
+      request.terminal = true;
+      COVE_TRY(request.rows, size_field(pty->as_object(), "rows", request.rows));
+      COVE_TRY(request.columns, size_field(pty->as_object(), "cols", request.columns));
+    } else if (pty->is_bool()) {
+      request.terminal = pty->as_bool();
+    } else {
+      return fail(Errc::invalid, "pty must be true, false or {\"rows\", \"cols\"}");
+    }
+  }
+  COVE_TRY(const auto input, text_field(body, "stdin"));
+  if (input && *input != "none" && *input != "open") return fail(Errc::invalid, "stdin must be \"none\" or \"open\"");
+  if (request.terminal || (input && *input == "open")) request.input = sandbox::InputMode::open;
+  return request;
+}
+
+Task<> start_process(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(exchange);
+  if (!body) co_return co_await refuse(exchange, body.error());
+  const auto found = co_await find_sandbox(services, exchange.request());
+  if (!found) co_return co_await refuse(exchange, found.error());
+  auto request = parse_start(*body);
+  if (!request) co_return co_await refuse(exchange, request.error());
+  const auto others = (*found)->processes();
+  const auto running = std::count_if(others.begin(), others.end(), [](const auto& process) { return !process->end(); });
+  if (static_cast<std::size_t>(running) >= kMostProcesses)
+    co_return co_await refuse(
+        exchange, {.code = Errc::quota, .message = "64 processes run in this sandbox already: end one first"});
+  const sandbox::Sandbox::Activity activity(*found);
+  auto started = co_await (*found)->start(std::move(*request));
+  if (!started) co_return co_await refuse(exchange, started.error());
+  if ((*started)->end() && (*started)->end()->reason == sandbox::Reason::not_started)
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = (*started)->end()->note});
+  auto response = http::json_response(201, to_json(**started));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+struct Named {
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  std::shared_ptr<sandbox::Process> process;
+};
+
+Task<Result<Named>> find_process(Services& services, const http::Request& request) {
+  auto found = co_await find_sandbox(services, request);
+  if (!found) co_return tl::unexpected<Error>(found.error());
+  const auto number = process_number(request.param("pid"));
+  if (!number) co_return tl::unexpected<Error>(number.error());
+  auto process = (*found)->find_process(*number);
+  if (!process || process->request().kind == sandbox::ProcessKind::internal)
+    co_return fail(Errc::not_found, fmt::format("no such process: {}", request.param("pid")));
+  co_return Named{.sandbox = *found, .process = std::move(process)};
+}
+
+Task<> list_processes(Services& services, http::Exchange& exchange) {
+  const auto found = co_await find_sandbox(services, exchange.request());
+  if (!found) co_return co_await refuse(exchange, found.error());
+  json::array list;
+  for (const auto& process : (*found)->processes()) list.push_back(to_json(*process));
+  auto response = http::json_response(200, json::object{{"processes", std::move(list)}});
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> get_process(Services& services, http::Exchange& exchange) {
+  const auto named = co_await find_process(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  auto response = http::json_response(200, to_json(*named->process));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> delete_process(Services& services, http::Exchange& exchange) {
+  const auto named = co_await find_process(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  named->process->stop(sandbox::Reason::cancelled);
+  while (!named->process->end()) co_await named->process->changed().wait();
+  named->sandbox->forget(named->process);
+  named->sandbox->touch();
+  http::Response gone{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(gone));
+}
+
+Task<> get_events(Services& services, http::Exchange& exchange) {
+  const auto& request = exchange.request();
+  const auto named = co_await find_process(services, request);
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto from = number_query(request, "from");
+  if (!from) co_return co_await refuse(exchange, from.error());
+  std::uint64_t first = from->value_or(1);
+  if (wants_event_stream(request)) {
+    // The header of a browser that comes back wins over the address it first came with.
+    std::uint64_t last = 0;
+    const auto header = request.header("Last-Event-ID");
+    if (std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc()) first = last + 1;
+    const sandbox::Sandbox::Activity activity(named->sandbox);
+    co_return co_await stream_events(exchange, named->process, first);
+  }
+  const auto limit = number_query(request, "limit");
+  if (!limit) co_return co_await refuse(exchange, limit.error());
+  const auto most = limit->value_or(1000);
+  if (most < 1 || most > kMostEvents)
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "limit must be between 1 and 10000"});
+  const auto& process = *named->process;
+  first = std::max<std::uint64_t>(1, first);
+  json::array events;
+  auto next = first;
+  if (first < process.first_sequence()) {
+    events.push_back(json::object{{"type", "gap"}, {"from", first}, {"to", process.first_sequence() - 1}});
+    next = process.first_sequence();
+  }
+  for (const auto& event : process.events()) {
+    if (event.sequence < first) continue;
+    if (events.size() >= most) break;
+    events.push_back(to_json(process, event));
+    next = event.sequence + 1;
+  }
+  named->sandbox->touch();
+  auto response = http::json_response(200, json::object{{"events", std::move(events)}, {"next", next}});
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> write_stdin(Services& services, http::Exchange& exchange) {
+  const auto named = co_await find_process(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto eof = flag_query(exchange.request(), "eof");
+  if (!eof) co_return co_await refuse(exchange, eof.error());
+  const sandbox::Sandbox::Activity activity(named->sandbox);
+  std::string chunk(64U << 10, '\0');
+  while (true) {
+    const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
+    if (!size) co_return co_await refuse(exchange, size.error());
+    if (*size == 0) break;
+    const auto written = co_await named->process->write_input(chunk.substr(0, *size));
+    if (!written) co_return co_await refuse(exchange, written.error());
+  }
+  if (*eof) {
+    if (const auto ended = named->process->end_input(); !ended) co_return co_await refuse(exchange, ended.error());
+  }
+  http::Response done{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+}
+
+Result<int> signal_field(const json::object& body) {
+  const auto* value = body.if_contains("signal");
+  if (value != nullptr && value->is_number()) {
+    const auto number = value->to_number<double>();
+    if (number >= 1 && number <= 64 && number == std::floor(number)) return static_cast<int>(number);
+  }
+  if (value != nullptr && value->is_string()) {
+    for (int number = 1; number < 65; ++number) {
+      const auto name = sandbox::signal_name(number);
+      if (value->as_string() == name || value->as_string() == std::string_view(name).substr(3)) return number;
+    }
+  }
+  return fail(Errc::invalid, "signal must be a name such as \"SIGTERM\" or a number from 1 to 64");
+}
+
+Task<> signal_process(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(exchange);
+  if (!body) co_return co_await refuse(exchange, body.error());
+  const auto named = co_await find_process(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto number = signal_field(*body);
+  if (!number) co_return co_await refuse(exchange, number.error());
+  if (named->process->end())
+    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the process has ended"});
+  named->process->signal(*number);
+  named->sandbox->touch();
+  http::Response done{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+}
+
+Task<> resize_process(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(exchange);
+  if (!body) co_return co_await refuse(exchange, body.error());
+  const auto named = co_await find_process(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto rows = size_field(*body, "rows", 24);
+  if (!rows) co_return co_await refuse(exchange, rows.error());
+  const auto columns = size_field(*body, "cols", 80);
+  if (!columns) co_return co_await refuse(exchange, columns.error());
+  if (!named->process->request().terminal)
+    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the process has no terminal"});
+  named->process->resize(*rows, *columns);
+  named->sandbox->touch();
+  http::Response done{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+}
+
+// One line of a person at a terminal, as JSON in a text message.
+Result<> obey(sandbox::Process& process, std::string_view text) {
+  COVE_TRY(const auto body, parse_object(text));
+  COVE_TRY(const auto type, text_field(body, "type"));
+  if (type == "resize") {
+    COVE_TRY(const auto rows, size_field(body, "rows", 24));
+    COVE_TRY(const auto columns, size_field(body, "cols", 80));
+    process.resize(rows, columns);
+    return {};
+  }
+  if (type == "signal") {
+    COVE_TRY(const auto number, signal_field(body));
+    process.signal(number);
+    return {};
+  }
+  if (type == "eof") return process.end_input();
+  return fail(Errc::invalid, "type must be resize, signal or eof");
+}
+
+Task<> take_keys(std::shared_ptr<http::WebSocket> socket, std::shared_ptr<sandbox::Process> process,
+                 std::shared_ptr<bool> left) {
+  while (true) {
+    auto message = co_await socket->read();
+    if (!message) break;
+    if (message->text) {
+      if (const auto done = obey(*process, message->data); !done && done.error().code == Errc::invalid) {
+        co_await socket->close(1008, done.error().message);
+        break;
+      }
+    } else if (!co_await process->write_input(std::move(message->data))) {
+      continue;  // it has ended: its last words are on their way
+    }
+  }
+  *left = true;
+  process->changed().notify_all();
+}
+
+Task<> attach_terminal(Services& services, http::Exchange& exchange) {
+  const auto named = co_await find_process(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto from = number_query(exchange.request(), "from");
+  if (!from) co_return co_await refuse(exchange, from.error());
+  auto accepted = co_await exchange.accept_websocket();
+  if (!accepted) co_return;
+  const std::shared_ptr<http::WebSocket> socket = std::move(*accepted);
+  const auto process = named->process;
+  const sandbox::Sandbox::Activity activity(named->sandbox);
+  const auto left = std::make_shared<bool>(false);
+  services.registry.tasks().spawn("take a terminal's keys", take_keys(socket, process, left));
+  sandbox::Reader reader(process, from->value_or(1));
+  while (!*left) {
+    const auto batch = reader.take(kBatch);
+    if (batch.lost) {
+      const auto gap =
+          json::serialize(json::object{{"type", "gap"}, {"from", batch.lost->from}, {"to", batch.lost->to}});
+      if (!co_await socket->send_text(gap)) break;
+    }
+    bool sent = true;
+    for (const auto& event : batch.events) {
+      if (event.kind != sandbox::Event::Kind::out && event.kind != sandbox::Event::Kind::err) continue;
+      const auto done = co_await socket->send_binary(event.bytes);
+      sent = sent && done;
+    }
+    if (!sent) break;
+    if (batch.over) {
+      auto object = end_fields(*process->end());
+      object["type"] = "end";
+      const auto text = json::serialize(object);
+      if (co_await socket->send_text(text)) co_await socket->close(1000, "the process ended");
+      break;
+    }
+    if (batch.events.empty()) co_await process->changed().wait();
+  }
+  // Reading ends with the socket; the door must not leave before.
+  co_await socket->close(1000, "");
+  while (!*left) co_await process->changed().wait_until(Clock::now() + milliseconds(100));
+}
+
+}  // namespace
+
+void add_process_routes(http::Router& router, Services& services) {
+  using http::verb;
+  auto* s = &services;
+  const std::string all = "/v1/sandboxes/{id}/processes";
+  const std::string one = all + "/{pid}";
+  router.add(verb::post, all, [s](auto& exchange) { return start_process(*s, exchange); });
+  router.add(verb::get, all, [s](auto& exchange) { return list_processes(*s, exchange); });
+  router.add(verb::get, one, [s](auto& exchange) { return get_process(*s, exchange); });
+  router.add(verb::delete_, one, [s](auto& exchange) { return delete_process(*s, exchange); });
+  router.add(verb::get, one + "/events", [s](auto& exchange) { return get_events(*s, exchange); });
+  router.add(verb::post, one + "/stdin", [s](auto& exchange) { return write_stdin(*s, exchange); },
+             {.body_limit = UINT64_MAX});
+  router.add(verb::post, one + "/signal", [s](auto& exchange) { return signal_process(*s, exchange); });
+  router.add(verb::post, one + "/resize", [s](auto& exchange) { return resize_process(*s, exchange); });
+  router.add(verb::get, one + "/terminal", [s](auto& exchange) { return attach_terminal(*s, exchange); });
+}
+
+}  // namespace cove::doors::sandboxes

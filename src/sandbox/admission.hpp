@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "async/signal.hpp"
+#include "async/task.hpp"
+#include "base/result.hpp"
+
+namespace cove::sandbox {
+
+// Who may run something now. A place is free or it is not; who waits for one stands in its own tenant's line, and the
+// lines take turns, so that one tenant's crowd costs another nothing but its share.
+class Admission {
+ public:
+  struct Options {
+    std::uint32_t at_once = 64;
+    std::uint32_t waiting = 1024;  // over all tenants
+    std::chrono::milliseconds patience{30'000};
+  };
+  // Of one tenant; 0: no limit of its own.
+  struct Share {
+    std::uint32_t at_once = 0;
+    std::uint32_t per_minute = 0;
+  };
+
+  Admission(boost::asio::any_io_executor executor, Options options) : executor_(executor), options_(options) {}
+  void set_options(Options options);
+
+  class Ticket {
+   public:
+    Ticket(Admission& admission, std::string tenant) : admission_(&admission), tenant_(std::move(tenant)) {}
+    Ticket(Ticket&& other) noexcept
+        : admission_(std::exchange(other.admission_, nullptr)), tenant_(std::move(other.tenant_)) {}
+    Ticket& operator=(Ticket&&) = delete;
+    ~Ticket() {
+      if (admission_ != nullptr) admission_->leave(tenant_);
+    }
+
+   private:
+    Admission* admission_;
+    std::string tenant_;
+  };
+  // Errc::quota when the tenant has used up its share of the minute or the line is too long; Errc::unavailable when no
+  // place came free in time.
+  async::Task<Result<Ticket>> enter(std::string tenant, Share share);
+
+  [[nodiscard]] std::uint32_t inside() const { return inside_; }
+  [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
+
+ private:
+  struct Waiter {
+    explicit Waiter(boost::asio::any_io_executor executor) : called(executor) {}
+    bool admitted = false;
+    async::Signal called;
+  };
+  struct Tenant {
+    std::uint32_t inside = 0;
+    Share share;
+    std::deque<std::shared_ptr<Waiter>> line;
+    // A bucket of the minute's runs.
+    double tokens = -1;
+    std::chrono::steady_clock::time_point counted;
+  };
+  void leave(const std::string& tenant);
+  void call_next();
+  [[nodiscard]] bool has_room(const Tenant& tenant) const;
+  static bool spend(Tenant& tenant);
+
+  boost::asio::any_io_executor executor_;
+  Options options_;
+  std::uint32_t inside_ = 0;
+  std::uint32_t waiting_ = 0;
+  std::map<std::string, Tenant> tenants_;
+  std::string last_called_;
+};
+
+}  // namespace cove::sandbox

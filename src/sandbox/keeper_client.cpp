@@ -1,0 +1,87 @@
+#include "sandbox/keeper_client.hpp"
+
+namespace cove::sandbox {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kPatience{3};
+
+}  // namespace
+
+void KeeperClient::connect(keeper::KeeperLink link) {
+  lose();
+  link_.emplace(std::move(link));
+  readiness_ = std::make_shared<Readiness>(executor_, link_->fd());
+  tasks_.spawn("hear the keeper", listen());
+}
+
+void KeeperClient::open() {
+  open_ = true;
+  changed_.notify_all();
+}
+
+void KeeperClient::lose() {
+  open_ = false;
+  if (readiness_) readiness_->give_up();
+  readiness_.reset();
+  link_.reset();
+  for (auto& [serial, pending] : std::exchange(pending_, {})) {
+    pending->answer.emplace(fail(Errc::unavailable, "the keeper ended while it worked on this"));
+    pending->answered.notify_all();
+  }
+}
+
+async::Task<> KeeperClient::listen() {
+  const auto mine = readiness_;  // a new keeper brings a new one
+  while (mine == readiness_ && co_await mine->readable()) {
+    while (mine == readiness_) {
+      auto reply = link_->receive();
+      if (!reply) {
+        lose();
+        break;
+      }
+      if (!*reply) break;
+      const auto& word = **reply;
+      if (word.serial == 0) {
+        on_word_(word);
+        continue;
+      }
+      const auto found = pending_.find(word.serial);
+      if (found == pending_.end()) continue;
+      const auto pending = std::move(found->second);
+      pending_.erase(found);
+      pending->answer.emplace(word);
+      pending->answered.notify_all();
+    }
+  }
+}
+
+async::Task<Result<wire::KeeperReply>> KeeperClient::ask(wire::KeeperRequest request, UniqueFd control) {
+  const auto until = Clock::now() + kPatience;
+  while (!open_) {
+    if (!co_await changed_.wait_until(until)) co_return fail(Errc::unavailable, "the keeper is being restarted");
+  }
+  co_return co_await ask_directly(request, std::move(control));
+}
+
+async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRequest request, UniqueFd control) {
+  if (!link_) co_return fail(Errc::unavailable, "there is no keeper");
+  request.serial = next_serial_++;
+  if (next_serial_ == 0) next_serial_ = 1;
+  const auto pending = std::make_shared<Pending>(executor_);
+  pending_.emplace(request.serial, pending);
+  if (auto sent = link_->send(request, std::move(control)); !sent) {
+    pending_.erase(request.serial);
+    co_return tl::unexpected<Error>(sent.error());
+  }
+  while (!pending->answer) co_await pending->answered.wait();
+  auto answer = std::move(*pending->answer);
+  if (answer && answer->word == wire::KeeperWord::failed) {
+    const std::string said(answer->message, ::strnlen(answer->message, sizeof answer->message));
+    if (answer->sys_errno == 0) co_return fail(Errc::not_found, said);
+    co_return fail_errno(answer->sys_errno, "{}", said);
+  }
+  co_return answer;
+}
+
+}  // namespace cove::sandbox

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "async/signal.hpp"
+#include "async/task.hpp"
+#include "async/task_group.hpp"
+#include "keeper/keeper.hpp"
+#include "sandbox/readiness.hpp"
+
+namespace cove::sandbox {
+
+// The keeper as the front's tasks see it: a question, an answer. A keeper may die; who asks then waits a moment for the
+// next one, and gets Errc::unavailable if none comes.
+class KeeperClient {
+ public:
+  using OnWord = std::function<void(const wire::KeeperReply&)>;  // unasked: died, out_of_memory
+
+  KeeperClient(boost::asio::any_io_executor executor, async::TaskGroup& tasks, OnWord on_word)
+      : executor_(executor), tasks_(tasks), on_word_(std::move(on_word)), changed_(executor) {}
+
+  // The first one, or the one after a loss. Nobody but `direct` questions reach it before open().
+  void connect(keeper::KeeperLink link);
+  void open();
+  [[nodiscard]] bool lost() const { return !link_; }
+
+  async::Task<Result<wire::KeeperReply>> ask(wire::KeeperRequest request, UniqueFd control = {});
+  // For those who bring a new keeper up to date.
+  async::Task<Result<wire::KeeperReply>> ask_directly(wire::KeeperRequest request, UniqueFd control = {});
+
+ private:
+  struct Pending {
+    explicit Pending(boost::asio::any_io_executor executor) : answered(executor) {}
+    std::optional<Result<wire::KeeperReply>> answer;
+    async::Signal answered;
+  };
+  async::Task<> listen();
+  void lose();
+
+  boost::asio::any_io_executor executor_;
+  async::TaskGroup& tasks_;
+  OnWord on_word_;
+  std::optional<keeper::KeeperLink> link_;
+  std::shared_ptr<Readiness> readiness_;
+  bool open_ = false;
+  async::Signal changed_;
+  std::map<std::uint32_t, std::shared_ptr<Pending>> pending_;
+  std::uint32_t next_serial_ = 1;
+};
+
+}  // namespace cove::sandbox

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "async/signal.hpp"
+#include "sandbox/init_link.hpp"
+#include "sandbox/outcome.hpp"
+#include "wire/init_messages.hpp"
+
+namespace cove::sandbox {
+
+class Sandbox;
+
+// Whether callers see the process: `internal` is work of ours inside the sandbox, as the file helper.
+enum class ProcessKind : std::uint8_t { exec, background, internal };
+enum class InputMode : std::uint8_t { none, open };
+// What happens to output that nobody has read when there is too much of it: the oldest goes, or the producer waits.
+enum class Delivery : std::uint8_t { newest, everything };
+
+struct ProcessRequest {
+  ProcessKind kind = ProcessKind::exec;
+  std::vector<std::string> argv;
+  std::string directory = "/workspace";  // absolute, or relative to /workspace
+  std::vector<std::string> variables;    // "K=V", besides the sandbox's own
+  bool terminal = false;
+  std::uint16_t rows = 24;
+  std::uint16_t columns = 80;
+  std::optional<std::chrono::milliseconds> timeout;
+  InputMode input = InputMode::none;
+  std::uint64_t output_limit = UINT64_MAX / 4;  // bytes of each stream that are kept
+  std::size_t history = std::size_t{1} << 20;   // bytes of output held for readers
+  Delivery delivery = Delivery::newest;
+};
+
+struct ProcessEnd {
+  Reason reason = Reason::exited;
+  int exit_status = 0;  // the program's own, or by the convention of shells
+  int signal = 0;
+  std::chrono::milliseconds wall{0};
+  std::chrono::milliseconds cpu{0};
+  std::uint64_t out_bytes = 0;
+  std::uint64_t err_bytes = 0;
+  std::string note;  // for people, when something other than the program ended it
+};
+
+struct Event {
+  enum class Kind : std::uint8_t { started, out, err, end };
+  std::uint64_t sequence = 0;
+  Kind kind = Kind::started;
+  std::string bytes;  // of out and err
+};
+
+// One command in a sandbox: numbered events, then one end. Kept alive by whoever reads it.
+class Process : public std::enable_shared_from_this<Process> {
+ public:
+  Process(boost::asio::any_io_executor executor, Sandbox& sandbox, std::uint32_t number, ProcessRequest request);
+
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+  [[nodiscard]] const ProcessRequest& request() const { return request_; }
+  [[nodiscard]] std::int64_t started_unix_ms() const { return started_unix_ms_; }
+  [[nodiscard]] std::chrono::milliseconds age() const;
+  [[nodiscard]] const std::optional<ProcessEnd>& end() const { return end_; }
+  [[nodiscard]] std::uint64_t first_sequence() const { return events_.empty() ? next_ : events_.front().sequence; }
+  [[nodiscard]] std::uint64_t last_sequence() const { return next_ - 1; }
+  [[nodiscard]] const std::deque<Event>& events() const { return events_; }
+  // Notified of every event, of room for input, and when it starts or fails to.
+  [[nodiscard]] async::Signal& changed() { return changed_; }
+  // Everything one stream wrote that is still held.
+  [[nodiscard]] std::string text_of(Event::Kind kind) const;
+
+  // Ends it and all it started; the end comes as an event. The first reason counts.
+  void stop(Reason reason);
+  void signal(int number);
+  void resize(std::uint16_t rows, std::uint16_t columns);
+  // Returns when the process has taken the bytes. Errc::conflict when it takes no input, or ended before it took all.
+  async::Task<Result<>> write_input(std::string bytes);
+  Result<> end_input();
+
+ private:
+  friend class Reader;
+  friend class Sandbox;
+  enum class Birth : std::uint8_t { pending, running, failed };
+
+  void on_started();
+  void on_failed(const wire::SpawnFailed& failure);
+  void on_output(const wire::Output& output);
+  void on_input_room(std::uint64_t taken);
+  void on_flood();
+  void on_known(const wire::Known& known);
+  void finish(ProcessEnd end);
+  void push(Event event);
+  void acknowledge();
+  void arm(std::chrono::milliseconds left);
+  [[nodiscard]] bool held_back() const;
+
+  Sandbox* sandbox_;  // null once that is gone
+  std::uint32_t number_;
+  ProcessRequest request_;
+  async::Signal changed_;
+  boost::asio::steady_timer deadline_;
+  boost::asio::steady_timer grace_;
+  Birth birth_ = Birth::pending;
+  std::optional<wire::SpawnFailed> failure_;
+  std::int64_t started_unix_ms_ = 0;
+  std::chrono::steady_clock::time_point started_at_;
+  std::uint64_t oom_kills_before_ = 0;
+  std::uint64_t pids_refused_before_ = 0;
+  std::optional<Reason> stopped_by_us_;
+  bool released_ = false;  // to be forgotten when it ends
+
+  std::deque<Event> events_;
+  std::size_t held_ = 0;
+  std::uint64_t next_ = 1;
+  std::uint64_t received_[2] = {0, 0};      // offsets
+  std::uint64_t acknowledged_[2] = {0, 0};  // of them, told to init
+  std::set<class Reader*> readers_;
+
+  std::uint64_t input_sent_ = 0;
+  std::uint64_t input_taken_ = 0;
+  bool input_open_ = false;
+  std::optional<wire::Exited> exited_;
+  std::optional<ProcessEnd> judged_;  // by the front before us
+  std::optional<ProcessEnd> end_;
+};
+
+// One reader's place in a process's events. While a reader that reads lags far behind, the producer waits; one that has
+// stopped reading is left behind and told what it lost.
+class Reader {
+ public:
+  Reader(std::shared_ptr<Process> process, std::uint64_t from);
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader();
+
+  struct Gap {
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;
+  };
+  struct Batch {
+    std::optional<Gap> lost;
+    std::vector<Event> events;
+    bool over = false;  // the end was among them, or had been read before
+  };
+  // What has come since the last call, about `bytes` of it at most. Empty when there is nothing new.
+  Batch take(std::size_t bytes);
+  [[nodiscard]] std::uint64_t next() const { return next_; }
+
+ private:
+  friend class Process;
+  std::shared_ptr<Process> process_;
+  std::uint64_t next_;
+  std::chrono::steady_clock::time_point progress_;
+};
+
+}  // namespace cove::sandbox

@@ -1,0 +1,284 @@
+#include "sandbox/registry.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "async/deadline.hpp"
+#include "base/clock.hpp"
+#include "base/io.hpp"
+#include "base/random.hpp"
+
+namespace cove::sandbox {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLookAgain{500};
+constexpr std::uint64_t kPruneEvery = 1000;
+
+std::string pod_name() {
+  return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
+}
+
+std::string this_boot() {
+  auto text = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id").value_or("unknown\n");
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
+                   Options options, Log log)
+    : executor_(executor),
+      tasks_(tasks),
+      store_(store),
+      options_(std::move(options)),
+      log_(std::move(log)),
+      keeper_(executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }),
+      surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
+      sooner_(executor),
+      events_changed_(executor),
+      boot_id_(this_boot()) {}
+
+// What the server before us wrote down. Nothing of another boot can still live.
+Result<> Registry::take_over() {
+  COVE_TRY(auto rows, store_.sandboxes().all());
+  for (auto& row : rows) {
+    if (row.boot_id != boot_id_ || row.state == "creating" || row.state == "deleting") {
+      COVE_CHECK(store_.sandboxes().erase(row.id));
+      ::unlinkat(surroundings_.run_dir, row.id.c_str(), 0);
+      continue;
+    }
+    const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row));
+    by_name_.emplace(Key(sandbox->tenant(), sandbox->name()), sandbox);
+    by_id_.emplace(sandbox->row().id, sandbox);
+  }
+  // Control sockets nobody listens on.
+  const int copy = ::openat(surroundings_.run_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
+                                                    [](DIR* d) { return ::closedir(d); });
+  while (const auto* entry = entries ? ::readdir(entries.get()) : nullptr) {
+    if (entry->d_name[0] != '.' && !by_id_.contains(entry->d_name)) ::unlinkat(surroundings_.run_dir, entry->d_name, 0);
+  }
+  return {};
+}
+
+async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
+  const bool first = !std::exchange(took_over_, true);
+  if (first) {
+    if (auto taken = take_over(); !taken) co_return taken;
+  }
+  keeper_.connect(std::move(link));
+  for (const auto& sandbox : all()) {
+    if (!first && (sandbox->state() == State::creating || sandbox->state() == State::gone)) continue;
+    auto adopted = co_await sandbox->adopt_into_keeper();
+    if (adopted && first) adopted = co_await sandbox->reconnect();
+    if (adopted) {
+      if (first) ++counters_.adopted;
+      continue;
+    }
+    if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // that one died too
+    log_(fmt::format("lost sandbox={} pod={} reason=\"{}\"", sandbox->row().id, sandbox->row().pod_name,
+                     adopted.error().message));
+    ++counters_.lost;
+    tell("lost", *sandbox);
+    tasks_.spawn("remove a lost sandbox", remove(sandbox, "lost"));
+  }
+  const wire::KeeperRequest sweep{.verb = wire::KeeperVerb::sweep};
+  auto swept = co_await keeper_.ask_directly(sweep);
+  if (!swept) co_return tl::unexpected<Error>(swept.error());
+  keeper_.open();
+  co_return Result<>();
+}
+
+void Registry::hear(const wire::KeeperReply& word) {
+  const auto found = by_id_.find(std::string(word.id.view()));
+  if (found == by_id_.end() || word.word != wire::KeeperWord::died) return;
+  tasks_.spawn("bury a sandbox", lose(found->second));
+}
+
+// Its init ended although nobody asked for that.
+async::Task<> Registry::lose(std::shared_ptr<Sandbox> sandbox) {
+  while (sandbox->state() == State::creating) co_await sandbox->changed().wait();
+  if (sandbox->state() == State::deleting || sandbox->state() == State::gone) co_return;
+  ++counters_.lost;
+  log_(fmt::format("died sandbox={} pod={}", sandbox->row().id, sandbox->row().pod_name));
+  tell("died", *sandbox);
+  co_await remove(sandbox, "died");
+}
+
+async::Task<> Registry::keep_time() {
+  while (true) {
+    auto next = Clock::now() + kLookAgain;
+    for (const auto& sandbox : all()) {
+      const bool alive = sandbox->state() == State::running || sandbox->state() == State::paused;
+      if (!alive) continue;
+      sandbox->tick();
+      if (sandbox->expired()) {
+        ++counters_.expired;
+        tell("expired", *sandbox);
+        tasks_.spawn("expire a sandbox", remove(sandbox, "expired"));
+        continue;
+      }
+      if (sandbox->active_ == 0)
+        next = std::min(next, Clock::now() + (sandbox->expires_boot() - boot_time()) + milliseconds(1));
+    }
+    co_await sooner_.wait_until(next);
+  }
+}
+
+Result<> Registry::check_quotas(const CreateRequest& request, const Quotas& quotas) const {
+  if (by_id_.size() >= options_.max_sandboxes)
+    return fail(Errc::quota, fmt::format("this server holds {} sandboxes, which is all it may: delete one first",
+                                         options_.max_sandboxes));
+  std::uint32_t count = 0;
+  std::uint64_t memory = request.limits.memory_bytes;
+  for (const auto& [key, sandbox] : by_name_) {
+    if (key.first != request.tenant) continue;
+    ++count;
+    memory += sandbox->row().memory_bytes;
+  }
+  if (quotas.sandboxes != 0 && count >= quotas.sandboxes)
+    return fail(Errc::quota,
+                fmt::format("this tenant may have {} sandboxes at a time: delete one first", quotas.sandboxes));
+  if (quotas.memory_bytes != 0 && memory > quotas.memory_bytes)
+    return fail(Errc::quota,
+                fmt::format("this tenant's sandboxes may have {} bytes of memory together", quotas.memory_bytes));
+  return {};
+}
+
+async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Quotas quotas, IfThere if_there) {
+  const Key key(request.tenant, request.name);
+  // One that is going makes way first.
+  for (auto found = by_name_.find(key); found != by_name_.end(); found = by_name_.find(key)) {
+    const auto sandbox = found->second;
+    const auto state = sandbox->state();
+    if ((state == State::running || state == State::paused) && !sandbox->expired()) {
+      if (if_there == IfThere::refuse)
+        co_return fail(Errc::exists, fmt::format("a sandbox of this id exists: {}", request.name));
+      sandbox->set_ttl(request.ttl);
+      sooner_.notify_all();
+      co_return Ensured{.sandbox = sandbox, .created = false};
+    }
+    if (state == State::running || state == State::paused) {
+      co_await remove(sandbox, "expired");
+      continue;
+    }
+    co_await sandbox->changed().wait();
+  }
+  if (auto allowed = check_quotas(request, quotas); !allowed) co_return tl::unexpected<Error>(allowed.error());
+
+  store::SandboxRow row{.tenant = request.tenant,
+                        .name = request.name,
+                        .id = std::string(SandboxId::random().view()),
+                        .pod_name = pod_name(),
+                        .state = "creating",
+                        .created_unix_ms = unix_millis(),
+                        .ttl_ms = request.ttl.count(),
+                        .expires_boot_ms = (boot_time() + request.ttl).count(),
+                        .boot_id = boot_id_,
+                        .memory_bytes = request.limits.memory_bytes,
+                        .disk_bytes = request.limits.disk_bytes,
+                        .inodes = request.limits.inodes,
+                        .pids = request.limits.pids,
+                        .cpu_millis = request.limits.cpu_millis,
+                        .template_name = request.template_name,
+                        .env_json = request.env_json,
+                        .labels_json = request.labels_json,
+                        .metadata_json = request.metadata_json,
+                        .notes_json = request.notes_json};
+  if (auto written = store_.sandboxes().insert(row); !written) co_return tl::unexpected<Error>(written.error());
+  const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row));
+  by_name_.emplace(key, sandbox);
+  by_id_.emplace(sandbox->row().id, sandbox);
+  auto made = co_await sandbox->create();
+  if (!made) {
+    // Whatever was made of it goes; that nothing is left is seen to in the background.
+    sandbox->set_state(State::running);
+    co_await remove(sandbox, "failed");
+    co_return tl::unexpected<Error>(made.error());
+  }
+  sandbox->set_state(State::running);
+  ++counters_.created;
+  tell("created", *sandbox);
+  sooner_.notify_all();
+  co_return Ensured{.sandbox = sandbox, .created = true};
+}
+
+async::Task<Result<std::shared_ptr<Sandbox>>> Registry::find(std::string tenant, std::string name) {
+  const Key key(std::move(tenant), std::move(name));
+  while (true) {
+    const auto found = by_name_.find(key);
+    if (found == by_name_.end()) break;
+    const auto sandbox = found->second;
+    if (sandbox->state() == State::creating) {
+      co_await sandbox->changed().wait();
+      continue;
+    }
+    if (sandbox->state() == State::deleting || sandbox->state() == State::gone || sandbox->expired()) break;
+    co_return sandbox;
+  }
+  co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
+}
+
+async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why) {
+  if (sandbox->state() == State::deleting || sandbox->state() == State::gone) {
+    while (sandbox->state() != State::gone) co_await sandbox->changed().wait();
+    co_return;
+  }
+  sandbox->set_state(State::deleting);
+  // If this cannot be written the row still says "running", and a restart in this moment finds the sandbox gone.
+  [[maybe_unused]] const auto marked = store_.sandboxes().set_state(sandbox->row().id, "deleting");
+  co_await sandbox->destroy();
+  while (true) {
+    const auto erased = store_.sandboxes().erase(sandbox->row().id);
+    if (erased) break;
+    log_(fmt::format("cannot forget sandbox={} reason=\"{}\"", sandbox->row().id, erased.error().message));
+    co_await async::sleep_for(kLookAgain);
+  }
+  by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
+  by_id_.erase(sandbox->row().id);
+  sandbox->changed().notify_all();
+  if (why != "failed") {
+    ++counters_.deleted;
+    tell("deleted", *sandbox, fmt::format(R"({{"why": "{}"}})", why));
+  }
+}
+
+std::vector<std::shared_ptr<Sandbox>> Registry::all() const {
+  std::vector<std::shared_ptr<Sandbox>> out;
+  out.reserve(by_name_.size());
+  for (const auto& [key, sandbox] : by_name_) out.push_back(sandbox);
+  return out;
+}
+
+std::vector<std::shared_ptr<Sandbox>> Registry::of(const std::string& tenant, const std::string& after) const {
+  std::vector<std::shared_ptr<Sandbox>> out;
+  for (auto it = by_name_.upper_bound(Key(tenant, after)); it != by_name_.end() && it->first.first == tenant; ++it) {
+    const auto& sandbox = it->second;
+    if (sandbox->state() != State::gone && !sandbox->expired()) out.push_back(sandbox);
+  }
+  return out;
+}
+
+// An event that cannot be written is lost, and the log says so; nothing else waits for it.
+void Registry::tell(std::string_view type, const Sandbox& sandbox, std::string data_json) {
+  const store::EventRow event{.at_unix_ms = unix_millis(),
+                              .tenant = sandbox.tenant(),
+                              .type = std::string(type),
+                              .sandbox = sandbox.name(),
+                              .pod_name = sandbox.row().pod_name,
+                              .data_json = std::move(data_json)};
+  if (const auto written = store_.events().append(event); !written)
+    log_(fmt::format("event lost type={} sandbox={} reason=\"{}\"", type, sandbox.row().id, written.error().message));
+  if (++events_since_prune_ % kPruneEvery == 0) [[maybe_unused]]
+    const auto pruned = store_.events().prune();
+  events_changed_.notify_all();
+}
+
+}  // namespace cove::sandbox

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/signal.hpp"
+#include "async/task.hpp"
+#include "async/task_group.hpp"
+#include "jail/plan.hpp"
+#include "keeper/keeper.hpp"
+#include "sandbox/admission.hpp"
+#include "sandbox/keeper_client.hpp"
+#include "sandbox/sandbox.hpp"
+#include "store/store.hpp"
+
+namespace cove::sandbox {
+
+struct CreateRequest {
+  std::string tenant;
+  std::string name;
+  std::chrono::milliseconds ttl{900'000};
+  jail::Limits limits;
+  std::string template_name = "host";
+  std::string env_json = "{}";
+  std::string labels_json = "{}";
+  std::string metadata_json = "{}";
+  std::string notes_json = "[]";
+};
+
+// What one tenant may have; 0: no limit of its own.
+struct Quotas {
+  std::uint32_t sandboxes = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+enum class IfThere { keep, refuse };
+
+struct Counters {
+  std::uint64_t created = 0;
+  std::uint64_t deleted = 0;
+  std::uint64_t expired = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t adopted = 0;
+};
+
+// Every sandbox of the server: makes, finds, expires and ends them, finds them again after a restart, and tells what
+// happened. One thread.
+class Registry {
+ public:
+  struct Options {
+    std::uint32_t max_sandboxes = 1000;
+    keeper::Enforcement enforcement;
+  };
+  using Log = std::function<void(std::string_view line)>;
+
+  Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
+           Options options, Log log);
+
+  // Takes a keeper, tells it of every sandbox there is, and lets it sweep the rest. First at the start, where the
+  // sandboxes of the server before are taken over; then whenever a keeper died.
+  async::Task<Result<>> use_keeper(keeper::KeeperLink link);
+  [[nodiscard]] bool keeper_lost() const { return keeper_.lost(); }
+  // Expires what has expired, until cancelled.
+  async::Task<> keep_time();
+
+  // Ready when this returns. One that is there is kept and its time re-armed, or refused with Errc::exists.
+  struct Ensured {
+    std::shared_ptr<Sandbox> sandbox;
+    bool created = false;
+  };
+  async::Task<Result<Ensured>> ensure(CreateRequest request, Quotas quotas, IfThere if_there);
+  // Errc::not_found also for one that has expired or is being deleted; waits while one is being made.
+  async::Task<Result<std::shared_ptr<Sandbox>>> find(std::string tenant, std::string name);
+  // Returns when nothing of it is left.
+  async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
+  [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
+  // By name, those after `after`.
+  [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> of(const std::string& tenant, const std::string& after) const;
+  [[nodiscard]] std::size_t size() const { return by_name_.size(); }
+
+  // Lifecycle events.
+  [[nodiscard]] async::Signal& events_changed() { return events_changed_; }
+  void tell(std::string_view type, const Sandbox& sandbox, std::string data_json = "{}");
+
+  void set_max_sandboxes(std::uint32_t most) { options_.max_sandboxes = most; }
+  [[nodiscard]] const keeper::Enforcement& enforcement() const { return options_.enforcement; }
+  [[nodiscard]] store::Store& store() { return store_; }
+  [[nodiscard]] async::TaskGroup& tasks() { return tasks_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // tenant, name
+  void hear(const wire::KeeperReply& word);
+  Result<> take_over();
+  async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
+  Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
+
+  boost::asio::any_io_executor executor_;
+  async::TaskGroup& tasks_;
+  store::Store& store_;
+  Options options_;
+  Log log_;
+  KeeperClient keeper_;
+  Surroundings surroundings_;
+  std::map<Key, std::shared_ptr<Sandbox>> by_name_;
+  std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
+  async::Signal sooner_;  // something may expire earlier than was thought
+  async::Signal events_changed_;
+  Counters counters_;
+  std::uint64_t events_since_prune_ = 0;
+  bool took_over_ = false;
+  std::string boot_id_;
+};
+
+}  // namespace cove::sandbox

@@ -1,0 +1,594 @@
+#include "sandbox/sandbox.hpp"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "base/clock.hpp"
+#include "sandbox/environment.hpp"
+
+namespace cove::sandbox {
+namespace {
+
+using std::chrono::milliseconds;
+namespace json = boost::json;
+
+constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remembers
+constexpr milliseconds kPersistStep{1000};
+constexpr milliseconds kReleaseGrace{5000};
+
+// A path that is never too long for a socket, whatever the state directory is.
+Result<sockaddr_un> address_in(int directory, std::string_view name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const auto path = fmt::format("/proc/self/fd/{}/{}", directory, name);
+  if (path.size() >= sizeof address.sun_path) return fail(Errc::io, "the name of a control socket is too long");
+  std::copy(path.begin(), path.end(), address.sun_path);
+  return address;
+}
+
+std::string normal_directory(std::string_view given) {
+  const std::string whole = given.starts_with('/') ? std::string(given) : fmt::format("/workspace/{}", given);
+  std::vector<std::string_view> parts;
+  for (std::string_view rest = whole; !rest.empty();) {
+    const auto part = rest.substr(0, rest.find('/'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    if (part == ".." && !parts.empty()) parts.pop_back();
+    if (!part.empty() && part != "." && part != "..") parts.push_back(part);
+  }
+  std::string out;
+  for (const auto part : parts) out.append("/").append(part);
+  return out.empty() ? "/" : out;
+}
+
+std::string json_of(const std::vector<std::string>& texts) {
+  json::array array;
+  for (const auto& text : texts) array.emplace_back(text);
+  return json::serialize(array);
+}
+
+}  // namespace
+
+std::string_view name_of(State state) {
+  switch (state) {
+    case State::creating:
+      return "creating";
+    case State::running:
+      return "running";
+    case State::paused:
+      return "paused";
+    case State::deleting:
+    case State::gone:
+      return "deleting";
+  }
+  return "deleting";
+}
+
+Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row)
+    : surroundings_(surroundings), row_(std::move(row)), changed_(surroundings.executor) {
+  std::copy_n(row_.id.begin(), std::min(row_.id.size(), id_.text.size()), id_.text.begin());
+  expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
+}
+
+void Sandbox::set_state(State state) {
+  state_ = state;
+  changed_.notify_all();
+}
+
+Sandbox::Activity::Activity(std::shared_ptr<Sandbox> sandbox) : sandbox_(std::move(sandbox)) {
+  ++sandbox_->active_;
+}
+
+Sandbox::Activity::~Activity() {
+  if (!sandbox_) return;
+  --sandbox_->active_;
+  sandbox_->touch();
+}
+
+void Sandbox::touch() {
+  expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
+  if (expires_boot_ - persisted_expiry_ >= kPersistStep) persist_expiry();
+}
+
+void Sandbox::set_ttl(milliseconds ttl) {
+  row_.ttl_ms = ttl.count();
+  expires_boot_ = boot_time() + ttl;
+  persist_expiry();
+}
+
+// What cannot be written now is written at the next touch; until a restart nobody reads it.
+void Sandbox::persist_expiry() {
+  if (surroundings_.store.sandboxes().set_expiry(row_.id, row_.ttl_ms, expires_boot_.count()))
+    persisted_expiry_ = expires_boot_;
+}
+
+bool Sandbox::expired() const {
+  return active_ == 0 && boot_time() >= expires_boot_;
+}
+
+std::int64_t Sandbox::expires_unix_ms() const {
+  return unix_millis() + (expires_boot_ - boot_time()).count();
+}
+
+wire::KeeperRequest Sandbox::request(wire::KeeperVerb verb) const {
+  wire::KeeperRequest request{.verb = verb, .id = id_};
+  request.memory_bytes = row_.memory_bytes;
+  request.disk_bytes = row_.disk_bytes;
+  request.inodes = row_.inodes;
+  request.pids = row_.pids;
+  request.cpu_millis = row_.cpu_millis;
+  request.terminal = wire::SandboxTerminal::available;
+  request.init_pid = static_cast<std::int32_t>(row_.init_pid);
+  request.host_uid = row_.uid;
+  std::copy_n(row_.cgroup.begin(), std::min(row_.cgroup.size(), sizeof request.group.text - 1), request.group.text);
+  return request;
+}
+
+Result<UniqueFd> Sandbox::listen_for_front() {
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener) return fail_errno(errno, "make a control socket");
+  COVE_TRY(const auto address, address_in(surroundings_.run_dir, row_.id));
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return fail_errno(errno, "bind a control socket");
+  if (::listen(listener.get(), 4) != 0) return fail_errno(errno, "listen on a control socket");
+  return listener;
+}
+
+Result<> Sandbox::connect() {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return fail_errno(errno, "make a control connection");
+  COVE_TRY(const auto address, address_in(surroundings_.run_dir, row_.id));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return fail_errno(errno, "connect to the sandbox's init");
+  link_.emplace(std::move(socket));
+  readiness_ = std::make_shared<Readiness>(surroundings_.executor, link_->fd());
+  surroundings_.tasks.spawn("hear an init", listen(shared_from_this(), readiness_));
+  return {};
+}
+
+async::Task<Result<>> Sandbox::create() {
+  auto listener = listen_for_front();
+  if (!listener) co_return tl::unexpected<Error>(listener.error());
+  // The connection waits in the socket's queue until init comes to take it.
+  if (auto connected = connect(); !connected) co_return connected;
+  const auto wanted = request(wire::KeeperVerb::create);
+  auto made = co_await surroundings_.keeper.ask(wanted, std::move(*listener));
+  if (!made) co_return tl::unexpected<Error>(made.error());
+  row_.init_pid = made->init_pid;
+  row_.uid = made->host_uid;
+  row_.cgroup = std::string(made->group.text, ::strnlen(made->group.text, sizeof made->group.text));
+  row_.state = "running";
+  expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
+  row_.expires_boot_ms = expires_boot_.count();
+  co_return surroundings_.store.sandboxes().update(row_);
+}
+
+async::Task<Result<>> Sandbox::adopt_into_keeper() {
+  const auto wanted = request(wire::KeeperVerb::adopt);
+  auto adopted = co_await surroundings_.keeper.ask_directly(wanted);
+  if (!adopted) co_return tl::unexpected<Error>(adopted.error());
+  oom_kills_ = adopted->oom_kills;
+  pids_refused_ = adopted->pids_refused;
+  co_return Result<>();
+}
+
+// To an init that served a front before us.
+async::Task<Result<>> Sandbox::reconnect() {
+  auto rows = surroundings_.store.processes().of(row_.id);
+  if (!rows) co_return tl::unexpected<Error>(rows.error());
+  for (auto& row : *rows) {
+    row_.next_process = std::max(row_.next_process, row.number + 1);
+    remembered_.emplace(row.number, std::move(row));
+  }
+  if (auto connected = connect(); !connected) co_return connected;
+  state_ = row_.state == "paused" ? State::paused : State::running;
+  changed_.notify_all();
+  co_return Result<>();
+}
+
+async::Task<> Sandbox::destroy() {
+  const auto self = shared_from_this();
+  // Whoever waits for a process hears at once that there is none any more.
+  on_link_lost();
+  const auto wanted = request(wire::KeeperVerb::destroy);
+  while (true) {
+    const auto gone = co_await surroundings_.keeper.ask(wanted);
+    // not_found: it never was, or the keeper before us ended it.
+    if (gone || gone.error().code == Errc::not_found) break;
+    if (gone.error().code != Errc::unavailable) break;
+  }
+  ::unlinkat(surroundings_.run_dir, row_.id.c_str(), 0);
+  set_state(State::gone);
+}
+
+void Sandbox::flush() {
+  if (!link_) return;
+  link_->flush();
+  if (!link_->wants_write() || waiting_to_write_) return;
+  waiting_to_write_ = true;
+  readiness_->when_writable([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->waiting_to_write_ = false;
+    self->flush();
+  });
+}
+
+async::Task<> Sandbox::listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Readiness> readiness) {
+  while (readiness == self->readiness_ && co_await readiness->readable()) {
+    if (readiness != self->readiness_) co_return;
+    const auto state = self->link_->receive([&](const wire::Frame& frame) { self->handle(frame); });
+    if (readiness != self->readiness_) co_return;
+    if (state == InitLink::State::closed) {
+      self->on_link_lost();
+      co_return;
+    }
+    self->flush();
+  }
+}
+
+void Sandbox::handle(const wire::Frame& frame) {
+  if (frame.type == wire::FrameType::synced) {
+    on_synced();
+    return;
+  }
+  if (frame.type == wire::FrameType::known) {
+    if (const auto known = wire::decode_known(frame.payload)) on_known(frame.process, *known);
+    return;
+  }
+  const auto process = find_process(frame.process);
+  if (!process) return;
+  switch (frame.type) {
+    case wire::FrameType::started:
+      process->on_started();
+      break;
+    case wire::FrameType::spawn_failed:
+      if (const auto failure = wire::decode_spawn_failed(frame.payload)) process->on_failed(*failure);
+      break;
+    case wire::FrameType::output:
+      if (const auto output = wire::decode_output(frame.payload)) process->on_output(*output);
+      break;
+    case wire::FrameType::input_room:
+      if (const auto taken = wire::decode_number(frame.payload)) process->on_input_room(*taken);
+      break;
+    case wire::FrameType::flood:
+      process->on_flood();
+      break;
+    case wire::FrameType::exited:
+      process->exited_ = wire::decode_exited(frame.payload);
+      surroundings_.tasks.spawn("conclude a process", conclude(shared_from_this(), process));
+      break;
+    default:
+      break;
+  }
+}
+
+// Init tells of a process that a front before us started. What nobody waits for any more is ended.
+void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
+  row_.next_process = std::max(row_.next_process, number + 1);
+  const auto found = remembered_.find(number);
+  if (processes_.contains(number)) return;
+  if (found == remembered_.end()) {
+    link_->kill_tree(number);
+    link_->forget(number);
+    return;
+  }
+  auto& row = found->second;
+  ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background : ProcessKind::exec};
+  boost::system::error_code failed;
+  if (const auto command = json::parse(row.command_json, failed); !failed && command.is_array()) {
+    for (const auto& word : command.as_array()) {
+      if (word.is_string()) request.argv.emplace_back(word.as_string());
+    }
+  }
+  request.terminal = row.terminal;
+  request.input = row.input_open ? InputMode::open : InputMode::none;
+  const auto process = std::make_shared<Process>(surroundings_.executor, *this, number, std::move(request));
+  processes_.emplace(number, process);
+  process->started_unix_ms_ = row.started_unix_ms;
+  process->started_at_ = std::chrono::steady_clock::now() - milliseconds(unix_millis() - row.started_unix_ms);
+  process->oom_kills_before_ = oom_kills_;
+  process->pids_refused_before_ = pids_refused_;
+  process->on_known(known);
+  if (row.end) {
+    process->judged_ = ProcessEnd{.reason = reason_of(row.end->reason),
+                                  .exit_status = row.end->exit_code.value_or(0),
+                                  .signal = row.end->signal.value_or(0),
+                                  .wall = milliseconds(row.end->duration_ms),
+                                  .cpu = milliseconds(row.end->cpu_ms),
+                                  .out_bytes = row.end->stdout_bytes,
+                                  .err_bytes = row.end->stderr_bytes};
+  }
+  if (row.deadline_boot_ms != 0 && known.state != wire::ProcessState::ended)
+    process->arm(std::max(milliseconds(0), milliseconds(row.deadline_boot_ms) - boot_time()));
+  link_->replay(number, known.first_sequence);
+  remembered_.erase(found);
+}
+
+void Sandbox::on_synced() {
+  synced_ = true;
+  // Those init does not know any more never started, or were forgotten.
+  for (const auto& [number, row] : std::exchange(remembered_, {})) {
+    [[maybe_unused]] const auto erased = surroundings_.store.processes().erase(row_.id, number);
+  }
+  changed_.notify_all();
+}
+
+// Init is gone: nothing inside lives any more.
+void Sandbox::on_link_lost() {
+  if (readiness_) readiness_->give_up();
+  readiness_.reset();
+  link_.reset();
+  for (const auto& [number, process] : std::exchange(processes_, {})) {
+    process->sandbox_ = nullptr;
+    if (process->end_) continue;
+    const auto reason = process->stopped_by_us_.value_or(Reason::sandbox_gone);
+    process->finish({.reason = reason,
+                     .exit_status = reason == Reason::timeout ? 124 : 128 + SIGKILL,
+                     .signal = SIGKILL,
+                     .wall = process->age(),
+                     .note = "the sandbox ended"});
+  }
+  changed_.notify_all();
+}
+
+// How a process ended, from what init and the control group say.
+async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process) {
+  const auto exited = process->exited_;
+  if (!exited || process->end_) co_return;
+  if (process->judged_) {
+    process->finish(*process->judged_);
+    co_return;
+  }
+  Evidence evidence{.stopped_by_us = process->stopped_by_us_,
+                    .exit_seen = true,
+                    .exit_code = exited->exit_code,
+                    .signal = exited->signal,
+                    .disk_full = exited->disk_free_bytes < 4096 || exited->disk_free_inodes == 0};
+  // A good end needs no explanation.
+  if (process->request_.kind != ProcessKind::internal && (exited->exit_code != 0 || process->stopped_by_us_)) {
+    const auto counted = co_await self->inspect();
+    if (process->end_) co_return;
+    if (counted) {
+      evidence.oom_kills = counted->oom_kills - std::min(counted->oom_kills, process->oom_kills_before_);
+      evidence.pids_refused = counted->pids_refused - std::min(counted->pids_refused, process->pids_refused_before_);
+    }
+  }
+  ProcessEnd end{.reason = judge(evidence), .signal = exited->signal};
+  end.exit_status = end.reason == Reason::shutdown ? 128 + SIGKILL : exit_status(end.reason, evidence);
+  end.wall = process->age();
+  end.cpu = milliseconds(exited->cpu_usec / 1000);
+  end.out_bytes = exited->out_bytes;
+  end.err_bytes = exited->err_bytes;
+  process->finish(std::move(end));
+  self->record_end(*process);
+  if (process->released_) self->forget(process);
+}
+
+void Sandbox::record_end(Process& process) {
+  if (process.request_.kind == ProcessKind::internal || state_ == State::deleting) return;
+  const auto& end = *process.end_;
+  const store::ProcessEnd row{.ended_unix_ms = unix_millis(),
+                              .reason = std::string(name_of(end.reason)),
+                              .exit_code = end.exit_status,
+                              .signal = end.signal,
+                              .duration_ms = end.wall.count(),
+                              .cpu_ms = end.cpu.count(),
+                              .stdout_bytes = end.out_bytes,
+                              .stderr_bytes = end.err_bytes,
+                              .last_seq = process.last_sequence()};
+  // Without it a front after us would judge the end anew from what init says; nothing is lost.
+  [[maybe_unused]] const auto written = surroundings_.store.processes().finish(row_.id, process.number_, row);
+  prune_finished();
+}
+
+void Sandbox::prune_finished() {
+  std::size_t finished = 0;
+  for (auto it = processes_.rbegin(); it != processes_.rend(); ++it) finished += it->second->end_ ? 1 : 0;
+  for (auto it = processes_.begin(); it != processes_.end() && finished > kFinishedKept;) {
+    const auto process = (it++)->second;
+    if (!process->end_ || process->request_.kind == ProcessKind::internal) continue;
+    forget(process);
+    --finished;
+  }
+}
+
+std::shared_ptr<Process> Sandbox::find_process(std::uint32_t number) const {
+  const auto found = processes_.find(number);
+  return found == processes_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
+  std::vector<std::shared_ptr<Process>> out;
+  for (const auto& [number, process] : processes_) {
+    if (process->request_.kind != ProcessKind::internal) out.push_back(process);
+  }
+  return out;
+}
+
+void Sandbox::forget(const std::shared_ptr<Process>& process) {
+  if (!process->end_) process->stop(Reason::cancelled);
+  if (processes_.erase(process->number_) == 0) return;
+  process->sandbox_ = nullptr;
+  if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
+    const auto erased = surroundings_.store.processes().erase(row_.id, process->number_);
+  if (!process->end_) {
+    process->finish(
+        {.reason = Reason::cancelled, .exit_status = 128 + SIGKILL, .signal = SIGKILL, .wall = process->age()});
+  }
+  if (!link_) return;
+  link_->forget(process->number_);
+  flush();
+}
+
+void Sandbox::release(const std::shared_ptr<Process>& process) {
+  if (process->end_ || process->sandbox_ == nullptr) {
+    forget(process);
+    return;
+  }
+  process->released_ = true;
+  process->arm(kReleaseGrace);
+}
+
+void Sandbox::stop_all(Reason reason) {
+  for (const auto& [number, process] : processes_) process->stop(reason);
+}
+
+async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
+  const auto self = shared_from_this();
+  const auto wanted = request(wire::KeeperVerb::inspect);
+  auto counted = co_await surroundings_.keeper.ask(wanted);
+  if (counted) {
+    oom_kills_ = std::max(oom_kills_, counted->oom_kills);
+    pids_refused_ = std::max(pids_refused_, counted->pids_refused);
+  }
+  co_return counted;
+}
+
+async::Task<Result<>> Sandbox::pause() {
+  const auto self = shared_from_this();
+  if (state_ == State::paused) co_return Result<>();
+  if (state_ != State::running) co_return fail(Errc::unavailable, "the sandbox is not running");
+  // Written first: a sandbox that is found frozen after a crash is then known to be paused.
+  if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "paused"); !written) co_return written;
+  const auto wanted = request(wire::KeeperVerb::pause);
+  auto paused = co_await surroundings_.keeper.ask(wanted);
+  if (state_ != State::running) co_return fail(Errc::unavailable, "the sandbox is not running");
+  if (!paused) {
+    [[maybe_unused]] const auto undone = surroundings_.store.sandboxes().set_state(row_.id, "running");
+    co_return tl::unexpected<Error>(paused.error());
+  }
+  row_.state = "paused";
+  set_state(State::paused);
+  co_return Result<>();
+}
+
+async::Task<Result<>> Sandbox::resume() {
+  const auto self = shared_from_this();
+  if (state_ == State::running) co_return Result<>();
+  if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
+  const auto wanted = request(wire::KeeperVerb::resume);
+  auto resumed = co_await surroundings_.keeper.ask(wanted);
+  if (!resumed) co_return tl::unexpected<Error>(resumed.error());
+  if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
+  if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "running"); !written) co_return written;
+  row_.state = "running";
+  set_state(State::running);
+  co_return Result<>();
+}
+
+async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest request, wire::SpawnKind kind) {
+  wire::Spawn spawn{.kind = kind};
+  spawn.terminal = request.terminal ? wire::Terminal::yes : wire::Terminal::no;
+  spawn.supervision = kind == wire::SpawnKind::program ? wire::Supervision::tree : wire::Supervision::none;
+  spawn.rows = request.rows;
+  spawn.columns = request.columns;
+  spawn.output_limit = request.output_limit;
+  spawn.directory = request.directory;
+  spawn.argv = request.argv;
+  spawn.environment = base_environment();
+  if (request.terminal) set_variable(spawn.environment, "TERM=xterm-256color");
+  boost::system::error_code failed;
+  if (const auto own = json::parse(row_.env_json, failed); !failed && own.is_object()) {
+    for (const auto& [name, value] : own.as_object()) {
+      if (value.is_string())
+        set_variable(spawn.environment,
+                     fmt::format("{}={}", std::string_view(name), std::string_view(value.as_string())));
+    }
+  }
+  for (const auto& variable : request.variables) set_variable(spawn.environment, variable);
+
+  const auto number = row_.next_process++;
+  const bool recorded = request.kind == ProcessKind::background;
+  if (recorded) {
+    store::ProcessRow row{.sandbox = row_.id,
+                          .number = number,
+                          .kind = "background",
+                          .command_json = json_of(request.argv),
+                          .terminal = request.terminal,
+                          .input_open = request.input == InputMode::open,
+                          .started_unix_ms = unix_millis(),
+                          .deadline_boot_ms = request.timeout ? (boot_time() + *request.timeout).count() : 0};
+    if (auto written = surroundings_.store.processes().insert(row); !written)
+      co_return tl::unexpected<Error>(written.error());
+  }
+  const bool no_input = request.input == InputMode::none;
+  const auto process = std::make_shared<Process>(surroundings_.executor, *this, number, std::move(request));
+  process->oom_kills_before_ = oom_kills_;
+  process->pids_refused_before_ = pids_refused_;
+  processes_.emplace(number, process);
+  link_->spawn(number, spawn);
+  if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
+  flush();
+  while (process->birth_ == Process::Birth::pending && !process->end_) co_await process->changed().wait();
+  if (process->birth_ == Process::Birth::failed) {
+    processes_.erase(number);
+    process->sandbox_ = nullptr;
+    if (recorded) [[maybe_unused]]
+      const auto erased = surroundings_.store.processes().erase(row_.id, number);
+  }
+  co_return process;
+}
+
+async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest request) {
+  const auto self = shared_from_this();
+  while (state_ == State::creating) co_await changed_.wait();
+  if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
+  if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
+  request.directory = normal_directory(request.directory);
+  auto process = co_await attempt(request, wire::SpawnKind::program);
+  if (!process) co_return process;
+  const bool makeable = request.directory == "/workspace" || request.directory.starts_with("/workspace/");
+  if ((*process)->failure_ && (*process)->failure_->stage == wire::SpawnStage::directory) {
+    if (makeable && (*process)->failure_->sys_errno == ENOENT && link_) {
+      ProcessRequest maker{.kind = ProcessKind::internal, .argv = {request.directory}, .directory = "/"};
+      auto made = co_await attempt(std::move(maker), wire::SpawnKind::make_directory);
+      if (!made) co_return made;
+      while (!(*made)->end_) co_await (*made)->changed().wait();
+      if (link_) forget(*made);
+      if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
+      process = co_await attempt(request, wire::SpawnKind::program);
+      if (!process) co_return process;
+    }
+    if ((*process)->failure_ && (*process)->failure_->stage == wire::SpawnStage::directory) {
+      const int why = (*process)->failure_->sys_errno;
+      if (why == ENOENT) co_return fail(Errc::invalid, fmt::format("workdir does not exist: {}", request.directory));
+      co_return fail(Errc::invalid,
+                     fmt::format("workdir cannot be used: {}: {}", request.directory, std::strerror(why)));
+    }
+  }
+  if (const auto& failure = (*process)->failure_) {
+    // It never ran: said in the words and the status a shell would use.
+    auto& failed = **process;
+    const auto& name = request.argv.front();
+    ProcessEnd end{.reason = Reason::not_started, .exit_status = 126, .wall = failed.age()};
+    if (failure->stage == wire::SpawnStage::program &&
+        (failure->sys_errno == ENOENT || failure->sys_errno == ENOTDIR)) {
+      end.exit_status = 127;
+      end.note = fmt::format("Command not found: {}", name);
+    } else if (failure->stage == wire::SpawnStage::fork && failure->sys_errno == EAGAIN) {
+      end.reason = Reason::pids;
+      end.note = fmt::format("Cannot start {}: the sandbox's process limit is reached", name);
+    } else {
+      end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure->sys_errno));
+    }
+    failed.next_ = wire::kFirstOutput;
+    failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
+    failed.finish(std::move(end));
+  }
+  co_return process;
+}
+
+// Readers that stopped reading are left behind in time.
+void Sandbox::tick() {
+  for (const auto& [number, process] : processes_) {
+    if (!process->readers_.empty()) process->acknowledge();
+  }
+}
+
+}  // namespace cove::sandbox

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/signal.hpp"
+#include "async/task.hpp"
+#include "async/task_group.hpp"
+#include "base/id.hpp"
+#include "sandbox/init_link.hpp"
+#include "sandbox/keeper_client.hpp"
+#include "sandbox/process.hpp"
+#include "sandbox/readiness.hpp"
+#include "store/store.hpp"
+
+namespace cove::sandbox {
+
+enum class State : std::uint8_t { creating, running, paused, deleting, gone };
+std::string_view name_of(State state);
+
+// What every sandbox needs of the server it lives in.
+struct Surroundings {
+  boost::asio::any_io_executor executor;
+  async::TaskGroup& tasks;
+  KeeperClient& keeper;
+  store::Store& store;
+  int run_dir;  // where inits listen
+};
+
+// One live sandbox. Made and ended by the Registry; everything that happens inside goes through here.
+class Sandbox : public std::enable_shared_from_this<Sandbox> {
+ public:
+  Sandbox(Surroundings& surroundings, store::SandboxRow row);
+
+  [[nodiscard]] const store::SandboxRow& row() const { return row_; }
+  [[nodiscard]] const std::string& name() const { return row_.name; }
+  [[nodiscard]] const std::string& tenant() const { return row_.tenant; }
+  [[nodiscard]] State state() const { return state_; }
+  // Notified of every change of state.
+  [[nodiscard]] async::Signal& changed() { return changed_; }
+
+  // Life. Activity holds the sandbox alive while it lasts and re-arms its time at the end.
+  class Activity {
+   public:
+    explicit Activity(std::shared_ptr<Sandbox> sandbox);
+    Activity(const Activity&) = delete;
+    Activity& operator=(const Activity&) = delete;
+    Activity(Activity&&) = default;
+    Activity& operator=(Activity&&) = delete;
+    ~Activity();
+
+   private:
+    std::shared_ptr<Sandbox> sandbox_;
+  };
+  void touch();
+  void set_ttl(std::chrono::milliseconds ttl);
+  [[nodiscard]] bool expired() const;
+  [[nodiscard]] std::chrono::milliseconds expires_boot() const { return expires_boot_; }
+  [[nodiscard]] std::int64_t expires_unix_ms() const;
+
+  // A process is there when this returns, running or failed to start, which is its end then. Errc::invalid for a
+  // working directory that does not exist, Errc::conflict while paused, Errc::unavailable when the sandbox is going.
+  async::Task<Result<std::shared_ptr<Process>>> start(ProcessRequest request);
+  [[nodiscard]] std::shared_ptr<Process> find_process(std::uint32_t number) const;
+  // Those callers may see, by number.
+  [[nodiscard]] std::vector<std::shared_ptr<Process>> processes() const;
+  // Ends it if it still runs, and never speaks of it again.
+  void forget(const std::shared_ptr<Process>& process);
+  // Nobody reads it any more: it gets a moment to end by itself, and is forgotten then.
+  void release(const std::shared_ptr<Process>& process);
+  // Ends whatever runs, with this reason.
+  void stop_all(Reason reason);
+
+  async::Task<Result<wire::KeeperReply>> inspect();
+  async::Task<Result<>> pause();
+  async::Task<Result<>> resume();
+
+  // For Process.
+  [[nodiscard]] InitLink& link() { return *link_; }
+  void flush();
+
+ private:
+  friend class Registry;
+  Result<UniqueFd> listen_for_front();
+  Result<> connect();
+  async::Task<Result<>> create();
+  async::Task<Result<>> adopt_into_keeper();
+  async::Task<Result<>> reconnect();
+  async::Task<> destroy();
+  void set_state(State state);
+  void persist_expiry();
+  [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
+
+  static async::Task<> listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Readiness> readiness);
+  void handle(const wire::Frame& frame);
+  void on_known(std::uint32_t number, const wire::Known& known);
+  void on_synced();
+  void on_link_lost();
+  static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
+  void record_end(Process& process);
+  void prune_finished();
+  async::Task<Result<std::shared_ptr<Process>>> attempt(ProcessRequest request, wire::SpawnKind kind);
+  void tick();
+
+  Surroundings& surroundings_;
+  store::SandboxRow row_;
+  SandboxId id_;
+  State state_ = State::creating;
+  async::Signal changed_;
+  std::optional<InitLink> link_;
+  std::shared_ptr<Readiness> readiness_;
+  bool waiting_to_write_ = false;
+  bool synced_ = false;
+  std::map<std::uint32_t, std::shared_ptr<Process>> processes_;
+  std::map<std::uint32_t, store::ProcessRow> remembered_;  // of the front before, until init has spoken
+  std::chrono::milliseconds expires_boot_{0};
+  std::chrono::milliseconds persisted_expiry_{0};
+  int active_ = 0;
+  std::uint64_t oom_kills_ = 0;
+  std::uint64_t pids_refused_ = 0;
+};
+
+}  // namespace cove::sandbox
