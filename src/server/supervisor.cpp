@@ -299,7 +299,11 @@ Result<int> Supervisor::run() {
       ::poll(&ready, 1, 1000);
       pass_on_signals();
       reap();
-      if (front_status_ || keeper_) continue;
+      if (front_status_ || keeper_ || asked_to_stop_) continue;
+      // A keeper goes when its front does: which of the two went first is seen a moment later.
+      std::this_thread::sleep_for(milliseconds(20));
+      reap();
+      if (front_status_) continue;
       if (++keeper_deaths > 3) std::this_thread::sleep_for(milliseconds(500));  // something ends them: not in a frenzy
       if (auto replaced = replace_keeper(); !replaced) log_.error(replaced.error().message);
     }
