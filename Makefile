@@ -14,7 +14,7 @@ setup: ## install the Debian packages that are missing; silent when nothing is
 build: setup ## leaves build/cove
 	@scripts/build release
 
-run: build ## build, show what to try, and open a sandboxed shell
+run: build ## build and serve on 127.0.0.1:8000; says what to try
 	@scripts/first-run build/cove
 
 test: build ## every test: unit, kernel, command line, attacks, leaks

@@ -326,7 +326,7 @@ Attempt<RunReport> Run::attempt() {
 
   auto shot = OneShot::create(
       keeper->link(), {.limits = options_.limits,
-                .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
+                       .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {
     auto copied = put_tree(*shot, AT_FDCWD, file.host_path, file.sandbox_path, Links::follow);
