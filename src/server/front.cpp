@@ -257,9 +257,9 @@ int run_front(FrontOptions options) {
   }
   if (!(*store)->warning().empty()) {
     log.error((*store)->warning());
-    // Keys that were lost must not open the door.
-    options.needs_keys = true;
   }
+  // Keys that were lost must not open the door.
+  options.needs_keys = options.needs_keys || (*store)->keys_may_be_lost();
   if (::mkdir((options.directory + "/run").c_str(), 0700) != 0 && errno != EEXIST) {
     log.error(fmt::format("cannot make {}/run: {}", options.directory, std::strerror(errno)));
     return 1;
