@@ -171,11 +171,14 @@ Task<> Front::hear_supervisor() {
 }
 
 void Front::reload() {
-  const auto loaded = config::load(options_.reload_from);
+  auto input = options_.reload_from;
+  if (!config_->file.empty()) input.file = options_.directory + "/" + options_.configuration_copy;
+  auto loaded = config::load(input);
   if (!loaded) {
     log_.error(fmt::format("reload refused, the old configuration stays: {}", loaded.error().message));
     return;
   }
+  loaded->file = config_->file;
   auto plan = config::plan_reload(*config_, *loaded);
   config_ = std::make_shared<const config::Config>(std::move(plan.config));
   log_.set(config_->log);

@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -124,6 +126,19 @@ config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
   return endpoint;
 }
 
+constexpr const char* kConfigurationCopy = "cove.toml";
+constexpr const char* kFrontView = "/run/cove/front";
+
+// The front's directory may lie where only root can walk to. In a mount namespace of its own the front finds it at a place
+// that it can reach.
+bool show_front_directory(const std::string& directory) {
+  for (const char* path : {"/run/cove", kFrontView}) {
+    if (::mkdir(path, 0755) != 0 && errno != EEXIST) return false;
+  }
+  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount(directory.c_str(), kFrontView, nullptr, MS_BIND, nullptr) == 0;
+}
+
 class Supervisor {
  public:
   Supervisor(config::Config config, config::LoadInput reload_from)
@@ -137,6 +152,7 @@ class Supervisor {
   Result<> start_front();
   [[noreturn]] void become_front(UniqueFd listener, UniqueFd control);
   Result<> replace_keeper();
+  Result<> copy_configuration();
   void reap();
   void pass_on_signals();
 
@@ -224,7 +240,9 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || !sys::set_ids(kFrontId, kFrontId))) ::_exit(1);
+  const bool root = ::geteuid() == 0;
+  if (root && !show_front_directory(front_directory_)) ::_exit(1);
+  if (root && (::setgroups(0, nullptr) != 0 || !sys::set_ids(kFrontId, kFrontId))) ::_exit(1);
   if (!sys::give_up_capabilities() || !sys::set_no_new_privileges()) ::_exit(1);
   ::umask(077);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -233,11 +251,12 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
   if (::getppid() != self_) ::_exit(1);
   FrontOptions options{.config = config_,
                        .reload_from = reload_from_,
+                       .configuration_copy = kConfigurationCopy,
                        .enforcement = keeper_->enforcement(),
                        .listener = UniqueFd(3),
                        .keeper = UniqueFd(4),
                        .supervisor = UniqueFd(5),
-                       .directory = front_directory_,
+                       .directory = root ? kFrontView : front_directory_,
                        .needs_keys = needs_keys_};
   ::_exit(run_front(std::move(options)));
 }
@@ -268,6 +287,18 @@ Result<> Supervisor::replace_keeper() {
   return send_descriptor(control_.get(), link.get());
 }
 
+// The file may be for root's eyes alone; the front reads a copy.
+Result<> Supervisor::copy_configuration() {
+  if (config_.file.empty()) return {};
+  COVE_TRY(const auto text, read_file_at(AT_FDCWD, config_.file));
+  const auto path = front_directory_ + "/" + kConfigurationCopy;
+  ::unlink(path.c_str());
+  COVE_TRY(const auto copy, open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  COVE_CHECK(write_all(copy.get(), text));
+  if (::geteuid() == 0 && ::fchown(copy.get(), kFrontId, kFrontId) != 0) return fail_errno(errno, "give away {}", path);
+  return {};
+}
+
 void Supervisor::reap() {
   while (true) {
     siginfo_t info{};
@@ -289,6 +320,9 @@ void Supervisor::pass_on_signals() {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
     if (number == SIGTERM || number == SIGINT) asked_to_stop_ = true;
+    if (number == SIGHUP) {
+      if (auto copied = copy_configuration(); !copied) log_.error(copied.error().message);
+    }
     if (front_pidfd_)
       ::syscall(SYS_pidfd_send_signal, front_pidfd_.get(), number == SIGINT ? SIGTERM : number, nullptr, 0);
   }

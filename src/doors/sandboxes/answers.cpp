@@ -70,7 +70,10 @@ Task<> refuse(http::Exchange& exchange, Error error) {
 }
 
 Result<std::string> sandbox_name(const http::Request& request) {
-  const auto& name = request.param("id");
+  return checked_name(request.param("id"));
+}
+
+Result<std::string> checked_name(const std::string& name) {
   if (name.empty()) return fail(Errc::invalid, "the sandbox id is empty");
   if (name.size() > 255) return fail(Errc::invalid, "the sandbox id is longer than 255 bytes");
   if (name == "." || name == "..") return fail(Errc::invalid, "the sandbox id may not be . or ..");
@@ -184,6 +187,14 @@ Result<std::optional<std::uint64_t>> number_query(const http::Request& request, 
   return std::optional(number);
 }
 
+json::array degraded(const keeper::Enforcement& enforced) {
+  json::array missing;
+  if (!enforced.memory) missing.emplace_back("memory");
+  if (!enforced.cpu) missing.emplace_back("cpus");
+  if (!enforced.pids) missing.emplace_back("pids");
+  return missing;
+}
+
 json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) {
   const auto& row = sandbox.row();
   const auto& enforced = services.registry.enforcement();
@@ -209,7 +220,8 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
        {{"identity", keeper::name_of(enforced.identity)},
         {"cgroup", sys::name_of(enforced.cgroup)},
         {"landlock", enforced.landlock_abi},
-        {"seccomp", true}}},
+        {"seccomp", true},
+        {"degraded", degraded(enforced)}}},
       {"network", {{"mode", "none"}}},
       {"env", std::move(names)},
       {"labels", parsed(row.labels_json)},

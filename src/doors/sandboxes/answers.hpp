@@ -16,6 +16,7 @@ http::Response answer_to(const Error& error);
 Task<> refuse(http::Exchange& exchange, Error error);
 
 // The id of the path, by the contract's rule: 1–255 bytes of UTF-8 without control bytes, not "." or "..".
+Result<std::string> checked_name(const std::string& name);
 Result<std::string> sandbox_name(const http::Request& request);
 
 // The sandbox the path names, of the caller's tenant. New work is refused while the server drains.
@@ -39,6 +40,8 @@ Result<std::vector<std::string>> environment_field(const boost::json::object& ob
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
 
+// The limits this host does not enforce: every result names them.
+boost::json::array degraded(const keeper::Enforcement& enforced);
 boost::json::object to_json(const sandbox::Sandbox& sandbox, const Services& services);
 boost::json::object to_json(const sandbox::Process& process);
 boost::json::object to_json(const sandbox::Process& process, const sandbox::Event& event);

@@ -65,7 +65,7 @@ std::string shown(std::string bytes, bool truncated) {
   return replace_invalid_utf8(bytes);
 }
 
-json::object result_of(const sandbox::Process& process) {
+json::object result_of(const sandbox::Process& process, const Services& services) {
   const auto& end = *process.end();
   const auto limit = process.request().output_limit;
   auto out = shown(process.text_of(sandbox::Event::Kind::out), end.out_bytes > limit);
@@ -98,6 +98,7 @@ json::object result_of(const sandbox::Process& process) {
   if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
   object["cpuMs"] = end.cpu.count();
   object["processId"] = process_id(process);
+  if (auto missing = degraded(services.registry.enforcement()); !missing.empty()) object["degraded"] = std::move(missing);
   return object;
 }
 
@@ -121,7 +122,7 @@ Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
     const auto ended = process->end_input();
 }
 
-Task<> answer_when_done(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process) {
+Task<> answer_when_done(Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process) {
   auto speak = Clock::now() + kPlainAnswer;
   bool begun = false;
   while (!process->end()) {
@@ -137,11 +138,11 @@ Task<> answer_when_done(http::Exchange& exchange, std::shared_ptr<sandbox::Proce
     speak = Clock::now() + kPlainAnswer;
   }
   if (!begun) {
-    auto response = http::json_response(200, result_of(*process));
+    auto response = http::json_response(200, result_of(*process, services));
     [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
     co_return;
   }
-  const auto text = json::serialize(result_of(*process));
+  const auto text = json::serialize(result_of(*process, services));
   if (co_await exchange.write(text)) [[maybe_unused]]
     const auto done = co_await exchange.finish();
 }
@@ -179,7 +180,7 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   if (streaming)
     co_await stream_events(exchange, process, 1);
   else
-    co_await answer_when_done(exchange, process);
+    co_await answer_when_done(services, exchange, process);
 }
 
 }  // namespace
