@@ -5,6 +5,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kAnswerTime{5};
 
 }  // namespace
 
@@ -74,7 +75,13 @@ async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRe
     pending_.erase(request.serial);
     co_return tl::unexpected<Error>(sent.error());
   }
-  while (!pending->answer) co_await pending->answered.wait();
+  const auto until = Clock::now() + kAnswerTime;
+  while (!pending->answer) {
+    if (co_await pending->answered.wait_until(until) || pending->answer) continue;
+    // Whoever waits next must not wait as long: it is given up, and a new one will come.
+    on_hung_();
+    lose();
+  }
   auto answer = std::move(*pending->answer);
   if (answer && answer->word == wire::KeeperWord::failed) {
     const std::string said(answer->message, ::strnlen(answer->message, sizeof answer->message));

@@ -19,6 +19,7 @@ constexpr std::chrono::seconds kGrace{2};     // for a tree to die before everyt
 constexpr std::size_t kInputChunk = 64U << 10;
 constexpr std::size_t kMaxEvents = 65536;
 constexpr milliseconds kLookAgain{250};
+constexpr std::size_t kOrdersAhead = 256U << 10;  // bytes of them that may wait for an init that does not read
 
 std::size_t index_of(wire::Stream stream) {
   return stream == wire::Stream::err ? 1 : 0;
@@ -56,6 +57,8 @@ std::string Process::text_of(Event::Kind kind) const {
 
 void Process::push(Event event) {
   held_ += event.bytes.size();
+  if (sandbox_ != nullptr && request_.delivery == Delivery::newest && !request_.whole)
+    sandbox_->hold(event.bytes.size());
   if (request_.whole && (event.kind == Event::Kind::out || event.kind == Event::Kind::err)) {
     const auto same =
         std::find_if(events_.begin(), events_.end(), [&](const Event& e) { return e.kind == event.kind; });
@@ -67,10 +70,16 @@ void Process::push(Event event) {
   events_.push_back(std::move(event));
   while (events_.size() > 1 && (held_ > request_.history || events_.size() > kMaxEvents) &&
          request_.delivery == Delivery::newest) {
-    held_ -= events_.front().bytes.size();
-    events_.pop_front();
+    drop_oldest();
   }
   changed_.notify_all();
+}
+
+void Process::drop_oldest() {
+  const auto size = events_.front().bytes.size();
+  held_ -= size;
+  if (sandbox_ != nullptr && !request_.whole) sandbox_->let_go(size);
+  events_.pop_front();
 }
 
 void Process::on_started() {
@@ -166,16 +175,36 @@ void Process::stop(Reason reason) {
   });
 }
 
-void Process::signal(int number) {
-  if (end_ || sandbox_ == nullptr) return;
-  sandbox_->link().signal(number_, number);
-  sandbox_->flush();
+// Orders wait in our memory until init reads them.
+Result<> Process::check_orders() const {
+  if (end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process has ended");
+  if (sandbox_->link().waiting() > kOrdersAhead)
+    return fail(Errc::conflict, "the sandbox takes no more orders now: it is paused, or has no processor time");
+  return {};
 }
 
-void Process::resize(std::uint16_t rows, std::uint16_t columns) {
-  if (end_ || sandbox_ == nullptr) return;
+Result<> Process::signal(int number) {
+  COVE_CHECK(check_orders());
+  sandbox_->link().signal(number_, number);
+  sandbox_->flush();
+  return {};
+}
+
+Result<> Process::resize(std::uint16_t rows, std::uint16_t columns) {
+  COVE_CHECK(check_orders());
   sandbox_->link().resize(number_, rows, columns);
   sandbox_->flush();
+  return {};
+}
+
+Result<> Process::offer_input(std::string_view bytes) {
+  if (!input_open_ || end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (input_sent_ - input_taken_ + bytes.size() > wire::kInputAhead)
+    return fail(Errc::over_limit, "the process does not take its input");
+  sandbox_->link().input(number_, bytes);
+  input_sent_ += bytes.size();
+  sandbox_->flush();
+  return {};
 }
 
 async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool()> abandoned) {

@@ -21,6 +21,10 @@ namespace json = boost::json;
 constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remembers
 constexpr milliseconds kPersistStep{1000};
 constexpr milliseconds kReleaseGrace{5000};
+constexpr milliseconds kLookAgain{250};
+constexpr milliseconds kBirthTime{30'000};    // for a process without a time limit to be started
+constexpr std::size_t kHeldMost = 4U << 20;   // bytes of events of one sandbox in the server's memory
+constexpr std::size_t kSpawnMost = 2U << 20;  // what the kernel takes of arguments and environment, about
 
 // A path that is never too long for a socket, whatever the state directory is.
 Result<sockaddr_un> address_in(int directory, std::string_view name) {
@@ -414,6 +418,7 @@ std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
 void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (!process->end_) process->stop(Reason::cancelled);
   if (processes_.erase(process->number_) == 0) return;
+  if (process->request_.delivery == Delivery::newest && !process->request_.whole) let_go(process->held_);
   process->sandbox_ = nullptr;
   if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
     const auto erased = surroundings_.store.processes().erase(row_.id, process->number_);
@@ -424,6 +429,18 @@ void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (!link_) return;
   link_->forget(process->number_);
   flush();
+}
+
+void Sandbox::hold(std::size_t bytes) {
+  held_ += bytes;
+  // Those that ended first, then those that run; one event always stays, and the end is among the last.
+  for (const bool ended : {true, false}) {
+    for (const auto& [number, process] : processes_) {
+      const bool theirs = process->end_.has_value() == ended && process->request_.delivery == Delivery::newest &&
+                          !process->request_.whole;
+      while (theirs && held_ > kHeldMost && process->events_.size() > 1) process->drop_oldest();
+    }
+  }
 }
 
 void Sandbox::release(const std::shared_ptr<Process>& process) {
@@ -503,6 +520,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   }
   for (const auto& variable : request.variables) set_variable(spawn.environment, variable);
 
+  if (wire::encode(spawn).size() > kSpawnMost)
+    co_return fail(Errc::invalid, "cmd and env are larger than 2 MiB together");
+
   const auto number = row_.next_process++;
   const bool recorded = request.kind == ProcessKind::background;
   if (recorded) {
@@ -525,7 +545,17 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   link_->spawn(number, spawn);
   if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
   flush();
-  while (process->birth_ == Process::Birth::pending && !process->end_) co_await process->changed().wait();
+  // A sandbox that is paused, or has no processor time, may take for ever: its time limit counts from here.
+  const auto until = std::chrono::steady_clock::now() + process->request_.timeout.value_or(kBirthTime);
+  while (process->birth_ == Process::Birth::pending && !process->end_) {
+    co_await process->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
+    if (process->birth_ != Process::Birth::pending || process->end_) break;
+    const bool late = std::chrono::steady_clock::now() >= until;
+    if (!late && !(process->request_.abandoned && process->request_.abandoned())) continue;
+    process->finish({.reason = late ? Reason::timeout : Reason::cancelled, .exit_status = late ? 124 : 128 + SIGKILL});
+    if (link_) link_->kill_tree(number);
+    forget(process);
+  }
   if (process->birth_ == Process::Birth::failed) {
     processes_.erase(number);
     process->sandbox_ = nullptr;
@@ -549,7 +579,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
       ProcessRequest maker{.kind = ProcessKind::internal, .argv = {request.directory}, .directory = "/"};
       auto made = co_await attempt(std::move(maker), wire::SpawnKind::make_directory);
       if (!made) co_return made;
-      while (!(*made)->end_) co_await (*made)->changed().wait();
+      while (!(*made)->end_ && !(*made)->failure_) co_await (*made)->changed().wait();
       if (link_) forget(*made);
       if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
       process = co_await attempt(request, wire::SpawnKind::program);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -83,6 +84,9 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // For Process.
   [[nodiscard]] InitLink& link() { return *link_; }
   void flush();
+  // What its processes' events take of the server's memory is bounded: the oldest of the oldest process go first.
+  void hold(std::size_t bytes);
+  void let_go(std::size_t bytes) { held_ -= std::min(held_, bytes); }
 
  private:
   friend class Registry;
@@ -121,6 +125,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::chrono::milliseconds expires_boot_{0};
   std::chrono::milliseconds persisted_expiry_{0};
   int active_ = 0;
+  std::size_t held_ = 0;
   std::uint64_t oom_kills_ = 0;
   std::uint64_t pids_refused_ = 0;
 };

@@ -101,9 +101,14 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
              }),
       keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open),
       admission_(loop_.get_executor(), admission_options(*config_)),
-      registry_(loop_.get_executor(), tasks_, *store_, run_dir_.get(),
-                {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
-                [this](std::string_view line) { log_.warn(line); }),
+      registry_(
+          loop_.get_executor(), tasks_, *store_, run_dir_.get(),
+          {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
+          [this](std::string_view line) { log_.warn(line); },
+          [this] {
+            log_.error("the keeper does not answer");
+            [[maybe_unused]] const auto told = ::send(options_.supervisor.get(), "h", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+          }),
       sandboxes_{.registry = registry_,
                  .admission = admission_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },

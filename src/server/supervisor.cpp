@@ -5,8 +5,8 @@
 #include <grp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -129,8 +129,8 @@ config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
 constexpr const char* kConfigurationCopy = "cove.toml";
 constexpr const char* kFrontView = "/run/cove/front";
 
-// The front's directory may lie where only root can walk to. In a mount namespace of its own the front finds it at a place
-// that it can reach.
+// The front's directory may lie where only root can walk to. In a mount namespace of its own the front finds it at a
+// place that it can reach.
 bool show_front_directory(const std::string& directory) {
   for (const char* path : {"/run/cove", kFrontView}) {
     if (::mkdir(path, 0755) != 0 && errno != EEXIST) return false;
@@ -155,6 +155,7 @@ class Supervisor {
   Result<> copy_configuration();
   void reap();
   void pass_on_signals();
+  void hear_front();
 
   config::Config config_;
   config::LoadInput reload_from_;
@@ -314,6 +315,14 @@ void Supervisor::reap() {
   }
 }
 
+// The front says one thing: that its keeper lives and does not answer.
+void Supervisor::hear_front() {
+  char word = 0;
+  if (::recv(control_.get(), &word, 1, MSG_DONTWAIT) != 1 || !keeper_) return;
+  log_.warn("keeper hangs: ending it");
+  sys::kill_process(keeper_->pidfd());
+}
+
 void Supervisor::pass_on_signals() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
@@ -337,9 +346,11 @@ Result<int> Supervisor::run() {
     const auto began = Clock::now();
     int keeper_deaths = 0;
     while (!front_status_) {
-      pollfd ready{.fd = signals_.get(), .events = POLLIN, .revents = 0};
-      ::poll(&ready, 1, 1000);
+      std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = control_.get(), .events = POLLIN, .revents = 0}}};
+      ::poll(ready.data(), ready.size(), 1000);
       pass_on_signals();
+      hear_front();
       reap();
       if (front_status_ || keeper_ || asked_to_stop_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.

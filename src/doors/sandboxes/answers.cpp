@@ -106,8 +106,8 @@ Result<json::object> parse_object(std::string_view body) {
   return std::move(value.as_object());
 }
 
-Task<Result<json::object>> read_object(http::Exchange& exchange) {
-  auto body = co_await exchange.read_body(SIZE_MAX);
+Task<Result<json::object>> read_object(const Services& services, http::Exchange& exchange) {
+  auto body = co_await exchange.read_body(services.config()->http.max_body_bytes);
   if (!body) co_return tl::unexpected<Error>(body.error());
   co_return parse_object(*body);
 }

@@ -26,7 +26,7 @@ Result<> check_serving(const Services& services);
 // A JSON object; an empty body is an empty one.
 Result<boost::json::object> parse_object(std::string_view body);
 // Reads the whole body, and parses it.
-Task<Result<boost::json::object>> read_object(http::Exchange& exchange);
+Task<Result<boost::json::object>> read_object(const Services& services, http::Exchange& exchange);
 
 // Fields of a request. Absent and null: nullopt. Errc::invalid names the field.
 Result<std::optional<std::string>> text_field(const boost::json::object& object, std::string_view name);

@@ -24,7 +24,8 @@ struct Services {
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
   std::function<bool()> draining;
-  std::map<std::pair<std::string, std::string>, std::string> creating = {};  // tenant, Idempotency-Key: hash of the body
+  std::map<std::pair<std::string, std::string>, std::string> creating =
+      {};             // tenant, Idempotency-Key: hash of the body
   int transfers = 0;  // file work going on now, for which a server that stops waits
 };
 

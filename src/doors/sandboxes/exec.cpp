@@ -98,7 +98,8 @@ json::object result_of(const sandbox::Process& process, const Services& services
   if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
   object["cpuMs"] = end.cpu.count();
   object["processId"] = process_id(process);
-  if (auto missing = degraded(services.registry.enforcement()); !missing.empty()) object["degraded"] = std::move(missing);
+  if (auto missing = degraded(services.registry.enforcement()); !missing.empty())
+    object["degraded"] = std::move(missing);
   return object;
 }
 
@@ -148,7 +149,7 @@ Task<> answer_when_done(Services& services, http::Exchange& exchange, std::share
 }
 
 Task<> exec(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto found = co_await find_sandbox(services, exchange.request());
   if (!found) co_return co_await refuse(exchange, found.error());
@@ -171,6 +172,7 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   if (!ticket) co_return co_await refuse(exchange, ticket.error());
   if (exchange.client_gone()) co_return;
 
+  request->process.abandoned = [&exchange] { return exchange.client_gone(); };
   auto started = co_await (*found)->start(std::move(request->process));
   if (!started) co_return co_await refuse(exchange, started.error());
   const auto process = *started;

@@ -186,6 +186,18 @@ std::string etag_of(const Facts& facts) {
   return fmt::format("\"{:x}-{:x}-{:x}\"", facts.inode, facts.size, facts.mtime_ns);
 }
 
+// A list of tags, weak or not, or "*" (RFC 9110, 13.1.2).
+bool names_tag(std::string_view list, std::string_view etag) {
+  while (!list.empty()) {
+    auto tag = take_until(list, ',');
+    while (tag.starts_with(' ')) tag.remove_prefix(1);
+    while (tag.ends_with(' ')) tag.remove_suffix(1);
+    if (tag.starts_with("W/")) tag.remove_prefix(2);
+    if (tag == etag || tag == "*") return true;
+  }
+  return false;
+}
+
 std::string http_date(std::int64_t mtime_ns) {
   const std::time_t seconds = mtime_ns / 1'000'000'000;
   std::tm parts{};
@@ -227,7 +239,7 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
     offset = facts->size - std::min(facts->size, *range->last);
   } else if (range) {
     offset = *range->first;
-    if (range->last) length = *range->last - offset + 1;
+    if (range->last) length = std::min<std::uint64_t>(*range->last - offset, INT64_MAX - 1) + 1;
   }
   std::vector<std::string> arguments{"read", *path, std::to_string(std::min<std::uint64_t>(offset, INT64_MAX)),
                                      std::to_string(length)};
@@ -246,7 +258,7 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
                   {"Last-Modified", http_date(facts->mtime_ns)},
                   {"Accept-Ranges", "bytes"},
                   {"Cache-Control", "no-cache"}};
-  if (const auto known = request.header("If-None-Match"); known == etag || known == "*") {
+  if (names_tag(request.header("If-None-Match"), etag)) {
     head.status = 304;
     [[maybe_unused]] const auto sent = co_await exchange.send(std::move(head));
     co_return;
@@ -295,7 +307,7 @@ Task<> write_file(Services& services, http::Exchange& exchange) {
   if (*append) arguments.emplace_back("append");
   auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
-  const auto passed = co_await pass_body_on(exchange, **helper, UINT64_MAX);
+  const auto passed = co_await pass_body_on(exchange, **helper, services.config()->upload.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
   auto answer = co_await (*helper)->finish();
   if (!answer) co_return co_await refuse(exchange, answer.error());
@@ -341,7 +353,7 @@ Result<std::vector<std::string>> mkdir_command(const json::object& body) {
 
 Task<> ask_with_body(Services& services, http::Exchange& exchange,
                      Result<std::vector<std::string>> (*command)(const json::object&)) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   co_await ask_helper(services, exchange, command(*body), 200);
 }

@@ -140,7 +140,7 @@ sandbox::Quotas quotas_of(const Services& services, const http::Principal& princ
 }
 
 Task<> put_sandbox(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   const auto name = sandbox_name(exchange.request());
   if (!name) co_return co_await refuse(exchange, name.error());
   if (!body) co_return co_await refuse(exchange, body.error());
@@ -201,7 +201,7 @@ Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequ
 
 // The same question under the same key gets the answer the first one got.
 Task<> post_sandbox(Services& services, http::Exchange& exchange) {
-  auto text = co_await exchange.read_body(SIZE_MAX);
+  auto text = co_await exchange.read_body(services.config()->http.max_body_bytes);
   if (!text) co_return co_await refuse(exchange, text.error());
   const auto body = parse_object(*text);
   if (!body) co_return co_await refuse(exchange, body.error());
