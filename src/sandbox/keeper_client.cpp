@@ -72,7 +72,9 @@ async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRe
   const auto pending = std::make_shared<Pending>(executor_);
   pending_.emplace(request.serial, pending);
   if (auto sent = link_->send(request, std::move(control)); !sent) {
+    // It is gone, and its line's end is just not read yet: who asks again waits for the next one.
     pending_.erase(request.serial);
+    lose();
     co_return tl::unexpected<Error>(sent.error());
   }
   const auto until = Clock::now() + kAnswerTime;

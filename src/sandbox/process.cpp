@@ -43,6 +43,10 @@ Process::Process(boost::asio::any_io_executor executor, Sandbox& sandbox, std::u
   input_open_ = request_.input == InputMode::open;
 }
 
+InitLink* Process::link() const {
+  return sandbox_ == nullptr ? nullptr : sandbox_->link();
+}
+
 milliseconds Process::age() const {
   return end_ ? end_->wall : since(started_at_);
 }
@@ -142,12 +146,12 @@ bool Process::held_back() const {
 }
 
 void Process::acknowledge() {
-  if (sandbox_ == nullptr || held_back()) return;
+  if (link() == nullptr || held_back()) return;
   for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
     const auto index = index_of(stream);
     if (received_[index] == acknowledged_[index]) continue;
     acknowledged_[index] = received_[index];
-    sandbox_->link().acknowledge(number_, stream, received_[index]);
+    link()->acknowledge(number_, stream, received_[index]);
   }
   sandbox_->flush();
 }
@@ -162,46 +166,46 @@ void Process::on_input_room(std::uint64_t taken) {
 }
 
 void Process::stop(Reason reason) {
-  if (end_ || stopped_by_us_ || sandbox_ == nullptr) return;
+  if (end_ || stopped_by_us_ || link() == nullptr) return;
   stopped_by_us_ = reason;
-  sandbox_->link().kill_tree(number_);
+  link()->kill_tree(number_);
   sandbox_->flush();
   grace_.expires_after(kGrace);
   grace_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     const auto self = weak.lock();
-    if (failed || !self || self->exited_ || self->end_ || self->sandbox_ == nullptr) return;
-    self->sandbox_->link().kill_everything();
+    if (failed || !self || self->exited_ || self->end_ || self->link() == nullptr) return;
+    self->link()->kill_everything();
     self->sandbox_->flush();
   });
 }
 
 // Orders wait in our memory until init reads them.
 Result<> Process::check_orders() const {
-  if (end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process has ended");
-  if (sandbox_->link().waiting() > kOrdersAhead)
+  if (end_ || link() == nullptr) return fail(Errc::conflict, "the process has ended");
+  if (link()->waiting() > kOrdersAhead)
     return fail(Errc::conflict, "the sandbox takes no more orders now: it is paused, or has no processor time");
   return {};
 }
 
 Result<> Process::signal(int number) {
   COVE_CHECK(check_orders());
-  sandbox_->link().signal(number_, number);
+  link()->signal(number_, number);
   sandbox_->flush();
   return {};
 }
 
 Result<> Process::resize(std::uint16_t rows, std::uint16_t columns) {
   COVE_CHECK(check_orders());
-  sandbox_->link().resize(number_, rows, columns);
+  link()->resize(number_, rows, columns);
   sandbox_->flush();
   return {};
 }
 
 Result<> Process::offer_input(std::string_view bytes) {
-  if (!input_open_ || end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
   if (input_sent_ - input_taken_ + bytes.size() > wire::kInputAhead)
     return fail(Errc::over_limit, "the process does not take its input");
-  sandbox_->link().input(number_, bytes);
+  link()->input(number_, bytes);
   input_sent_ += bytes.size();
   sandbox_->flush();
   return {};
@@ -211,11 +215,11 @@ async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool
   const auto self = shared_from_this();
   std::size_t sent = 0;
   while (true) {
-    if (!input_open_ || end_ || sandbox_ == nullptr)
+    if (!input_open_ || end_ || link() == nullptr)
       co_return fail(Errc::conflict, "the process takes no input: it has ended, or its input is closed");
     while (sent < bytes.size() && input_sent_ - input_taken_ + kInputChunk <= wire::kInputAhead) {
       const auto piece = std::string_view(bytes).substr(sent, kInputChunk);
-      sandbox_->link().input(number_, piece);
+      link()->input(number_, piece);
       sent += piece.size();
       input_sent_ += piece.size();
     }
@@ -229,9 +233,9 @@ async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool
 }
 
 Result<> Process::end_input() {
-  if (!input_open_ || end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
   if (!request_.terminal) input_open_ = false;
-  sandbox_->link().end_input(number_);
+  link()->end_input(number_);
   sandbox_->flush();
   return {};
 }

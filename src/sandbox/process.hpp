@@ -96,6 +96,8 @@ class Process : public std::enable_shared_from_this<Process> {
   friend class Sandbox;
   enum class Birth : std::uint8_t { pending, running, failed };
 
+  // Null when there is nobody to talk to: the sandbox is gone, or paused since before we came.
+  [[nodiscard]] InitLink* link() const;
   void on_started();
   void on_failed(const wire::SpawnFailed& failure);
   void on_output(const wire::Output& output);

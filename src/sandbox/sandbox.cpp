@@ -22,6 +22,7 @@ constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remember
 constexpr milliseconds kPersistStep{1000};
 constexpr milliseconds kReleaseGrace{5000};
 constexpr milliseconds kLookAgain{250};
+constexpr milliseconds kOrphanGrace{2000};
 constexpr milliseconds kBirthTime{30'000};    // for a process without a time limit to be started
 constexpr std::size_t kHeldMost = 4U << 20;   // bytes of events of one sandbox in the server's memory
 constexpr std::size_t kSpawnMost = 2U << 20;  // what the kernel takes of arguments and environment, about
@@ -189,8 +190,11 @@ async::Task<Result<>> Sandbox::reconnect() {
     row_.next_process = std::max(row_.next_process, row.number + 1);
     remembered_.emplace(row.number, std::move(row));
   }
-  if (auto connected = connect(); !connected) co_return connected;
   state_ = row_.state == "paused" ? State::paused : State::running;
+  // A frozen init takes no connection, and its queue is short: it is called when it is resumed.
+  if (state_ == State::running) {
+    if (auto connected = connect(); !connected) co_return connected;
+  }
   changed_.notify_all();
   co_return Result<>();
 }
@@ -278,8 +282,16 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
   const auto found = remembered_.find(number);
   if (processes_.contains(number)) return;
   if (found == remembered_.end()) {
-    link_->kill_tree(number);
-    link_->forget(number);
+    // A command whose client went with the server, or file work: that cleans up if it is asked to.
+    const auto process = std::make_shared<Process>(surroundings_.executor, *this, number,
+                                                   ProcessRequest{.kind = ProcessKind::internal, .history = 0});
+    processes_.emplace(number, process);
+    process->on_known(known);
+    link_->replay(number, known.first_sequence);
+    link_->signal(number, SIGTERM);
+    link_->end_input(number);
+    process->released_ = true;
+    process->arm(kOrphanGrace);
     return;
   }
   auto& row = found->second;
@@ -495,6 +507,12 @@ async::Task<Result<>> Sandbox::resume() {
   if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "running"); !written) co_return written;
   row_.state = "running";
+  if (!link_) {
+    if (auto connected = connect(); !connected) co_return connected;
+    const auto until = std::chrono::steady_clock::now() + kBirthTime;
+    while (link_ && !synced_ && std::chrono::steady_clock::now() < until)
+      co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  }
   set_state(State::running);
   co_return Result<>();
 }

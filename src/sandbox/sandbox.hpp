@@ -82,7 +82,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> resume();
 
   // For Process.
-  [[nodiscard]] InitLink& link() { return *link_; }
+  [[nodiscard]] InitLink* link() { return link_ ? &*link_ : nullptr; }
   void flush();
   // What its processes' events take of the server's memory is bounded: the oldest of the oldest process go first.
   void hold(std::size_t bytes);

@@ -184,6 +184,7 @@ void Front::reload() {
     return;
   }
   loaded->file = config_->file;
+  if (loaded->listen.port == 0 && loaded->listen.host == config_->listen.host) loaded->listen = config_->listen;
   auto plan = config::plan_reload(*config_, *loaded);
   config_ = std::make_shared<const config::Config>(std::move(plan.config));
   log_.set(config_->log);
