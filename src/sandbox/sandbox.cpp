@@ -51,6 +51,22 @@ std::string normal_directory(std::string_view given) {
   return out.empty() ? "/" : out;
 }
 
+// A command to show: its first words, each cut.
+void shorten(std::vector<std::string>& words) {
+  constexpr std::size_t kWords = 64;
+  constexpr std::size_t kBytes = 1024;
+  if (words.size() > kWords) {
+    words.resize(kWords);
+    words.emplace_back("…");
+  }
+  for (auto& word : words) {
+    if (word.size() <= kBytes) continue;
+    word.resize(kBytes);
+    word.shrink_to_fit();
+    word += "…";
+  }
+}
+
 std::string json_of(const std::vector<std::string>& texts) {
   json::array array;
   for (const auto& text : texts) array.emplace_back(text);
@@ -151,6 +167,7 @@ Result<> Sandbox::connect() {
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail_errno(errno, "connect to the sandbox's init");
   link_.emplace(std::move(socket));
+  first_of_this_line_ = row_.next_process;
   readiness_ = std::make_shared<Readiness>(surroundings_.executor, link_->fd());
   surroundings_.tasks.spawn("hear an init", listen(shared_from_this(), readiness_));
   return {};
@@ -233,7 +250,7 @@ async::Task<> Sandbox::listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Rea
     const auto state = self->link_->receive([&](const wire::Frame& frame) { self->handle(frame); });
     if (readiness != self->readiness_) co_return;
     if (state == InitLink::State::closed) {
-      self->on_link_lost();
+      self->on_link_closed();
       co_return;
     }
     self->flush();
@@ -280,7 +297,13 @@ void Sandbox::handle(const wire::Frame& frame) {
 void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
   row_.next_process = std::max(row_.next_process, number + 1);
   const auto found = remembered_.find(number);
-  if (processes_.contains(number)) return;
+  if (const auto process = find_process(number)) {
+    // The line broke and was made again: on from what had come.
+    known_again_.insert(number);
+    link_->replay(number, process->next_);
+    return;
+  }
+  known_again_.insert(number);
   if (found == remembered_.end()) {
     // A command whose client went with the server, or file work: that cleans up if it is asked to.
     const auto process = std::make_shared<Process>(surroundings_.executor, *this, number,
@@ -328,11 +351,32 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
 
 void Sandbox::on_synced() {
   synced_ = true;
+  // What was being started when the line broke never was.
+  std::vector<std::shared_ptr<Process>> unknown;
+  for (const auto& [number, process] : processes_) {
+    if (!known_again_.contains(number) && !process->end_ && process->number_ < first_of_this_line_)
+      unknown.push_back(process);
+  }
+  for (const auto& process : unknown) {
+    process->finish({.reason = Reason::sandbox_gone, .exit_status = 128 + SIGKILL, .wall = process->age()});
+    forget(process);
+  }
   // Those init does not know any more never started, or were forgotten.
   for (const auto& [number, row] : std::exchange(remembered_, {})) {
     [[maybe_unused]] const auto erased = surroundings_.store.processes().erase(row_.id, number);
   }
   changed_.notify_all();
+}
+
+// Init is gone, and then nobody listens; or the line broke, and then it is made again.
+void Sandbox::on_link_closed() {
+  readiness_.reset();
+  link_.reset();
+  waiting_to_write_ = false;
+  synced_ = false;
+  known_again_.clear();
+  const bool alive = state_ == State::running || state_ == State::creating;
+  if (!alive || !connect()) on_link_lost();
 }
 
 // Init is gone: nothing inside lives any more.
@@ -544,10 +588,12 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   const auto number = row_.next_process++;
   const bool recorded = request.kind == ProcessKind::background;
   if (recorded) {
+    auto shown = request.argv;
+    shorten(shown);
     store::ProcessRow row{.sandbox = row_.id,
                           .number = number,
                           .kind = "background",
-                          .command_json = json_of(request.argv),
+                          .command_json = json_of(shown),
                           .terminal = request.terminal,
                           .input_open = request.input == InputMode::open,
                           .started_unix_ms = unix_millis(),
@@ -560,6 +606,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   process->oom_kills_before_ = oom_kills_;
   process->pids_refused_before_ = pids_refused_;
   processes_.emplace(number, process);
+  // Kept for as long as it may be listed: a name to know it by is enough.
+  shorten(process->request_.argv);
+  process->request_.variables.clear();
   link_->spawn(number, spawn);
   if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
   flush();

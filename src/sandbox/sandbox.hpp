@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void handle(const wire::Frame& frame);
   void on_known(std::uint32_t number, const wire::Known& known);
   void on_synced();
+  void on_link_closed();
   void on_link_lost();
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
   void record_end(Process& process);
@@ -120,6 +122,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::shared_ptr<Readiness> readiness_;
   bool waiting_to_write_ = false;
   bool synced_ = false;
+  std::set<std::uint32_t> known_again_;   // what init told of since the line was made
+  std::uint32_t first_of_this_line_ = 1;  // processes from this number on were started over it
   std::map<std::uint32_t, std::shared_ptr<Process>> processes_;
   std::map<std::uint32_t, store::ProcessRow> remembered_;  // of the front before, until init has spoken
   std::chrono::milliseconds expires_boot_{0};

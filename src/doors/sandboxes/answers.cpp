@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{15};
 constexpr std::size_t kBatch = 256U << 10;
+constexpr std::size_t kMostElements = 50'000;
 
 tl::unexpected<Error> wrong(std::string_view field, std::string_view why) {
   return fail(Errc::invalid, fmt::format("{} {}", field, why));
@@ -24,6 +25,41 @@ json::value parsed(const std::string& text) {
   boost::system::error_code failed;
   auto value = json::parse(text, failed);
   return failed ? json::value() : value;
+}
+
+struct Shape {
+  std::size_t elements = 0;
+  std::size_t members = 0;
+};
+
+// How much JSON there is, seen from outside: what stands between strings.
+Shape shape_of(std::string_view text) {
+  Shape shape;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inside) {
+      if (c == '\\') ++i;
+      if (c == '"') inside = false;
+      continue;
+    }
+    if (c == '"') inside = true;
+    if (c == ',' || c == '[' || c == '{') ++shape.elements;
+    if (c == ':') ++shape.members;
+  }
+  return shape;
+}
+
+std::size_t members_of(const json::value& value) {
+  std::size_t count = 0;
+  if (const auto* object = value.if_object()) {
+    count += object->size();
+    for (const auto& [key, inner] : *object) count += members_of(inner);
+  }
+  if (const auto* array = value.if_array()) {
+    for (const auto& inner : *array) count += members_of(inner);
+  }
+  return count;
 }
 
 std::string shown(std::string_view bytes) {
@@ -99,9 +135,13 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services,
 
 Result<json::object> parse_object(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
+  const auto shape = shape_of(body);
+  if (shape.elements > kMostElements)
+    return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMostElements));
   boost::system::error_code failed;
   auto value = json::parse(body, failed);
   if (failed) return fail(Errc::invalid, fmt::format("the body is not JSON: {}", failed.message()));
+  if (members_of(value) != shape.members) return fail(Errc::invalid, "the body has a key twice in one object");
   if (!value.is_object()) return fail(Errc::invalid, "the body must be a JSON object");
   return std::move(value.as_object());
 }
@@ -123,7 +163,7 @@ Result<std::optional<std::string>> text_field(const json::object& object, std::s
 Result<std::optional<double>> number_field(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   if (value == nullptr || value->is_null()) return std::optional<double>();
-  if (!value->is_number()) return wrong(name, "must be a number");
+  if (!value->is_number() || !std::isfinite(value->to_number<double>())) return wrong(name, "must be a number");
   return std::optional(value->to_number<double>());
 }
 

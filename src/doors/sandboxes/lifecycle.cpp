@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
+constexpr std::size_t kImageLimit = 512;
 constexpr std::uint64_t kMostListed = 1000;
 
 struct Range {
@@ -43,7 +44,7 @@ Result<std::uint64_t> quantity(const json::object& body, const Range& range, std
   if (value->is_string())
     text = value->as_string();
   else if (value->is_number())
-    text = json::serialize(*value);
+    text = fmt::format("{:f}", value->to_number<double>());
   else
     return fail(Errc::invalid, fmt::format("{} must be a quantity such as \"512Mi\"", range.field));
   const auto millis = parse_quantity_millis(text);
@@ -105,6 +106,8 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const conf
     request.limits.disk_bytes = writable;
   }
   COVE_TRY(const auto image, text_field(body, "image"));
+  if (image && image->size() > kImageLimit)
+    return fail(Errc::invalid, fmt::format("image is longer than {} bytes", kImageLimit));
   if (image && !image->empty()) {
     const auto known = config.images.find(*image);
     if (known != config.images.end()) {
