@@ -58,7 +58,7 @@ class Server:
         self.directory.chmod(0o755)
         self.state_dir = self.directory / "state"
         self.log_path = self.directory / "log"
-        self.process = None
+        self.popen = None
         self.port = None
         self.listen = listen
         self.started_in = None  # seconds until /healthz was OK
@@ -72,13 +72,13 @@ class Server:
         before = self.log_path.stat().st_size
         began = time.monotonic()
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([str(word) for word in arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.env})
+            self.popen = subprocess.Popen([str(word) for word in arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.env})
         if not wait:
             return self
         deadline = began + READY
         while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"cove serve ended with {self.process.returncode}:\n{self.log[-4000:]}")
+            if self.popen.poll() is not None:
+                raise RuntimeError(f"cove serve ended with {self.popen.returncode}:\n{self.log[-4000:]}")
             if found := ADDRESS.search(self.log_path.read_bytes()[before:]):
                 self.port = int(found[1])
                 with contextlib.suppress(OSError):
@@ -94,45 +94,45 @@ class Server:
 
     @property
     def pid(self):
-        return self.process.pid
+        return self.popen.pid
 
     def kill9(self):
-        self.process.kill()
-        self.process.wait(10)
+        self.popen.kill()
+        self.popen.wait(10)
 
     def restart(self, *more):
         """As after a crash: at once, on the same port and the same state."""
-        if self.process.poll() is None:
+        if self.popen.poll() is None:
             self.kill9()
         return self.start(*more)
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        self.popen.send_signal(signal.SIGTERM)
 
     def stop(self, patience=40):
         """Its exit status after SIGTERM."""
-        if self.process.poll() is None:
+        if self.popen.poll() is None:
             self.terminate()
         try:
-            return self.process.wait(patience)
+            return self.popen.wait(patience)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(10)
+            self.popen.kill()
+            self.popen.wait(10)
             raise
 
     def close(self):
         """Ends whatever still runs, with everything in it, and removes the directory."""
         try:
-            if self.process is None:
+            if self.popen is None:
                 return
-            if self.process.poll() is not None and self.process.returncode != 0 or "keep" in self.flags or "keep" in self.process.args:
+            if self.popen.poll() is not None and self.popen.returncode != 0 or "keep" in self.flags or "keep" in self.popen.args:
                 # Sandboxes may have outlived it: one more life to end them.
-                if self.process.poll() is None:
+                if self.popen.poll() is None:
                     self.stop()
                 self.flags = [flag for flag in self.flags if flag not in ("--on-exit", "keep", "--on-exit=keep")]
                 with contextlib.suppress(RuntimeError):
                     self.start("--on-exit", "destroy", "--drain", "0s")
-            if self.process.poll() is None:
+            if self.popen.poll() is None:
                 self.stop()
         finally:
             shutil.rmtree(self.directory, ignore_errors=True)
