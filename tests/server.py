@@ -135,6 +135,8 @@ class Server:
             if self.popen.poll() is None:
                 self.stop()
         finally:
+            # Shown by pytest when the test failed.
+            print("".join(line for line in self.log.splitlines(True) if " id=req_" not in line)[-6000:])
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self):
