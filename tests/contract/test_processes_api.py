@@ -180,7 +180,7 @@ def test_stdin_is_answered_when_the_process_has_taken_it(server, sandbox):
 
 
 def test_a_conversation(server, sandbox):
-    process = server.start_process(sandbox, "python3", "-u", "-c", "import sys\nfor line in sys.stdin: print('heard', line.strip())", stdin="open")["id"]
+    process = server.start_process(sandbox, "python3", "-u", "-c", "import sys\nfor line in sys.stdin: sys.stdout.write(f'heard {line.strip()}\\n')", stdin="open")["id"]
     with server.sse(at(sandbox, f"processes/{process}/events")) as stream:
         assert stream.next()["data"]["type"] == "started"
         for word in ("one", "two", "three"):
