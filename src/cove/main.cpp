@@ -12,6 +12,7 @@
 #include "cove/key_command.hpp"
 #include "cove/run_command.hpp"
 #include "cove/run_report.hpp"
+#include "cove/serve_command.hpp"
 
 namespace {
 
@@ -54,6 +55,14 @@ int main(int argc, char** argv) {
   cove::cli::KeyArguments key_arguments;
   cove::cli::describe(*key, key_arguments);
 
+  auto* serve = app.add_subcommand("serve", "Serve sandboxes over HTTP, until told to stop");
+  cove::cli::ConfigFlags serve_flags;
+  serve_flags.describe(*serve);
+
+  auto* routes = app.add_subcommand("routes", "List every address the server answers");
+  bool routes_json = false;
+  routes->add_flag("--json", routes_json, "Print a JSON array instead of a table");
+
   // What follows the first -- is never ours to read as options.
   const std::vector<std::string> all(argv + 1, argv + argc);
   const auto dashes = std::ranges::find(all, "--");
@@ -73,6 +82,8 @@ int main(int argc, char** argv) {
     return refuse(fmt::format("{} (cove --help shows how)", error.what()), as_json);
   }
   if (*key) return cove::cli::key_command(key_arguments);
+  if (*serve) return cove::cli::serve_command(serve_flags);
+  if (*routes) return cove::cli::routes_command(routes_json);
   if (*run) {
     auto words = run->remaining();
     if (!words.empty() && words.front().size() > 1 && words.front().starts_with('-')) {

@@ -473,7 +473,10 @@ int Service::run() {
       if (tag.source == Source::oom) sandbox.recheck_memory_until = Clock::now() + kMemoryRecheckFor;
     }
     check_memory();
-    if (front_gone_ && options_.keep) return 0;
+    if (front_gone_ && options_.keep) {
+      spare_cgroup_.reset();
+      return 0;
+    }
     if (front_gone_ && options_.front) {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.front.get(), nullptr);
       options_.front.reset();

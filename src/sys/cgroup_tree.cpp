@@ -339,6 +339,13 @@ void CgroupTree::clear() {
 CgroupTree::~CgroupTree() {
   if (made_by_ != ::getpid()) return;
   if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
+  if (kept_) {
+    // Only what is empty can be removed: whoever lives on keeps its group.
+    for (const auto& parent : parents_) {
+      if (!parent.dir) continue;
+      for (const auto& leaf : directories_in(parent.dir.get())) ::unlinkat(parent.dir.get(), leaf.c_str(), AT_REMOVEDIR);
+    }
+  }
   for (const auto& parent : parents_) {
     if (!parent.dir || ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR) == 0 || kept_) continue;
     clear();

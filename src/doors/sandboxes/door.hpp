@@ -24,14 +24,15 @@ struct Services {
   std::function<bool()> draining;
 };
 
-// `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md).
-void add_routes(http::Router& router, Services& services);
+// `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md). Null: for the table alone, nothing
+// may be called.
+void add_routes(http::Router& router, Services* services);
 
 // In the other files of this door.
-void add_lifecycle_routes(http::Router& router, Services& services);
-void add_exec_routes(http::Router& router, Services& services);
-void add_process_routes(http::Router& router, Services& services);
-void add_file_routes(http::Router& router, Services& services);
-void add_event_routes(http::Router& router, Services& services);
+void add_lifecycle_routes(http::Router& router, Services* services);
+void add_exec_routes(http::Router& router, Services* services);
+void add_process_routes(http::Router& router, Services* services);
+void add_file_routes(http::Router& router, Services* services);
+void add_event_routes(http::Router& router, Services* services);
 
 }  // namespace cove::doors::sandboxes

@@ -182,8 +182,8 @@ Task<> exec(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_exec_routes(http::Router& router, Services& services) {
-  auto* s = &services;
+void add_exec_routes(http::Router& router, Services* services) {
+  auto* s = services;
   router.add(http::verb::post, "/v1/sandboxes/{id}/exec", [s](auto& exchange) { return exec(*s, exchange); });
 }
 

@@ -39,13 +39,16 @@ Task<Result<Work>> begin(Services& services, const http::Request& request) {
   co_return Work{.sandbox = *found, .activity = sandbox::Sandbox::Activity(*found)};
 }
 
-// Passes the body on to the helper. False when the client went before its end: nothing may come of it then.
-Task<Result<>> pass_body_on(http::Exchange& exchange, Helper& helper) {
+// Passes the body on to the helper. Fails when it did not come whole: nothing may come of it then.
+Task<Result<>> pass_body_on(http::Exchange& exchange, Helper& helper, std::uint64_t limit) {
   std::string chunk(kChunk, '\0');
+  std::uint64_t passed = 0;
   while (true) {
     const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
     if (!size) co_return tl::unexpected<Error>(size.error());
     if (*size == 0) break;
+    passed += *size;
+    if (passed > limit) co_return fail(Errc::over_limit, fmt::format("the body is larger than {} bytes", limit));
     const auto written = co_await helper.write(chunk.substr(0, *size));
     if (!written) co_return Result<>();  // it has found fault already; finish() says which
   }
@@ -85,10 +88,11 @@ Task<> upload(Services& services, http::Exchange& exchange) {
   if (!dest) co_return co_await refuse(exchange, dest.error());
   const auto config = services.config();
   const auto& limits = config->upload;
-  if (exchange.content_length().value_or(0) > limits.max_body_bytes)
+  if (exchange.content_length().value_or(0) > limits.max_body_bytes) {
     co_return co_await refuse(exchange,
                               {.code = Errc::over_limit,
                                .message = fmt::format("the archive is larger than {} bytes", limits.max_body_bytes)});
+  }
   std::vector<std::string> arguments{"upload",        *dest,
                                      "--max-bytes",   std::to_string(limits.max_unpacked_bytes),
                                      "--max-members", std::to_string(limits.max_members),
@@ -96,7 +100,7 @@ Task<> upload(Services& services, http::Exchange& exchange) {
                                      "--max-ratio",   std::to_string(limits.max_ratio)};
   auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
   if (!helper) co_return co_await refuse(exchange, helper.error());
-  const auto passed = co_await pass_body_on(exchange, **helper);
+  const auto passed = co_await pass_body_on(exchange, **helper, limits.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
   auto answer = co_await (*helper)->finish();
   if (!answer) co_return co_await refuse(exchange, answer.error());
@@ -278,7 +282,7 @@ Task<> write_file(Services& services, http::Exchange& exchange) {
   if (*append) arguments.emplace_back("append");
   auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
   if (!helper) co_return co_await refuse(exchange, helper.error());
-  const auto passed = co_await pass_body_on(exchange, **helper);
+  const auto passed = co_await pass_body_on(exchange, **helper, UINT64_MAX);
   if (!passed) co_return co_await refuse(exchange, passed.error());
   auto answer = co_await (*helper)->finish();
   if (!answer) co_return co_await refuse(exchange, answer.error());
@@ -369,13 +373,12 @@ Task<> watch(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_file_routes(http::Router& router, Services& services) {
+void add_file_routes(http::Router& router, Services* services) {
   using http::verb;
-  auto* s = &services;
+  auto* s = services;
   const http::RouteOptions any_size{.body_limit = UINT64_MAX};
-  const http::RouteOptions archive{.body_limit = s->config()->upload.max_body_bytes};
   const std::string files = "/v1/sandboxes/{id}/files";
-  router.add(verb::post, files + "/upload", [s](auto& exchange) { return upload(*s, exchange); }, archive);
+  router.add(verb::post, files + "/upload", [s](auto& exchange) { return upload(*s, exchange); }, any_size);
   router.add(verb::get, files + "/download", [s](auto& exchange) { return download(*s, exchange); });
   router.add(verb::get, files, [s](auto& exchange) { return read_file(*s, exchange); });
   router.add(verb::head, files, [s](auto& exchange) { return read_file(*s, exchange); });

@@ -43,12 +43,11 @@ async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<sandb
                                   .delivery = sandbox::Delivery::everything};
   auto started = co_await sandbox->start(std::move(request));
   if (!started) co_return tl::unexpected<Error>(started.error());
-  if ((*started)->end() && (*started)->end()->reason != sandbox::Reason::sandbox_gone) {
-    const auto& end = *(*started)->end();
-    if (end.reason == sandbox::Reason::pids)
-      co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
+  const auto& end = (*started)->end();
+  if (end && end->reason == sandbox::Reason::pids)
+    co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
+  if (end && end->reason == sandbox::Reason::not_started)
     co_return fail(Errc::io, "the sandbox's file helper could not be started");
-  }
   co_return std::make_unique<Helper>(std::move(sandbox), std::move(*started));
 }
 

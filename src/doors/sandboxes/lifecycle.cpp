@@ -307,9 +307,9 @@ Task<> delete_sandbox(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_lifecycle_routes(http::Router& router, Services& services) {
+void add_lifecycle_routes(http::Router& router, Services* services) {
   using http::verb;
-  auto* s = &services;
+  auto* s = services;
   const http::RouteOptions json_body{.body_limit = 1U << 20};
   router.add(verb::get, "/v1/sandboxes", [s](auto& exchange) { return list_sandboxes(*s, exchange); });
   router.add(verb::post, "/v1/sandboxes", [s](auto& exchange) { return post_sandbox(*s, exchange); }, json_body);

@@ -302,9 +302,9 @@ Task<> attach_terminal(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_process_routes(http::Router& router, Services& services) {
+void add_process_routes(http::Router& router, Services* services) {
   using http::verb;
-  auto* s = &services;
+  auto* s = services;
   const std::string all = "/v1/sandboxes/{id}/processes";
   const std::string one = all + "/{pid}";
   router.add(verb::post, all, [s](auto& exchange) { return start_process(*s, exchange); });
