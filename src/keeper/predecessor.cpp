@@ -31,12 +31,24 @@ bool first_of_its_kind(const std::string& pid) {
   return line != std::string::npos && status.compare(line + 8, pid.size() + 3, fmt::format("{}\t1\n", pid)) == 0;
 }
 
+// The number of a namespace may have been given to another since: its sandboxes are known by where they are counted,
+// too.
+bool is_counted_in(const std::string& pid, const Record& record) {
+  bool any = false;
+  for (const auto& base : record.cgroup_bases) any = any || !base.empty();
+  if (!any) return true;
+  const auto groups = read_file_at(AT_FDCWD, fmt::format("/proc/{}/cgroup", pid)).value_or("");
+  return groups.find(fmt::format("/{}/", record.cgroup_name)) != std::string::npos;
+}
+
 }  // namespace
 
 UniqueFd find_user_namespace(const Record& record) {
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), [](DIR* d) { return ::closedir(d); });
   while (const auto* entry = proc ? ::readdir(proc.get()) : nullptr) {
-    if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !first_of_its_kind(entry->d_name)) continue;
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !first_of_its_kind(entry->d_name) ||
+        !is_counted_in(entry->d_name, record))
+      continue;
     auto parent = parent_user_namespace(entry->d_name);
     if (parent && inode_of(parent.get()) == record.user_namespace) return parent;
   }

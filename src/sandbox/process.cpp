@@ -18,6 +18,7 @@ constexpr std::chrono::seconds kStalled{10};  // a reader that took nothing for 
 constexpr std::chrono::seconds kGrace{2};     // for a tree to die before everything in the sandbox does
 constexpr std::size_t kInputChunk = 64U << 10;
 constexpr std::size_t kMaxEvents = 65536;
+constexpr milliseconds kLookAgain{250};
 
 std::size_t index_of(wire::Stream stream) {
   return stream == wire::Stream::err ? 1 : 0;
@@ -55,6 +56,14 @@ std::string Process::text_of(Event::Kind kind) const {
 
 void Process::push(Event event) {
   held_ += event.bytes.size();
+  if (request_.whole && (event.kind == Event::Kind::out || event.kind == Event::Kind::err)) {
+    const auto same =
+        std::find_if(events_.begin(), events_.end(), [&](const Event& e) { return e.kind == event.kind; });
+    if (same != events_.end()) {
+      same->bytes += event.bytes;
+      return;
+    }
+  }
   events_.push_back(std::move(event));
   while (events_.size() > 1 && (held_ > request_.history || events_.size() > kMaxEvents) &&
          request_.delivery == Delivery::newest) {
@@ -169,7 +178,7 @@ void Process::resize(std::uint16_t rows, std::uint16_t columns) {
   sandbox_->flush();
 }
 
-async::Task<Result<>> Process::write_input(std::string bytes) {
+async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool()> abandoned) {
   const auto self = shared_from_this();
   std::size_t sent = 0;
   while (true) {
@@ -185,7 +194,8 @@ async::Task<Result<>> Process::write_input(std::string bytes) {
     if (sent == bytes.size() && input_taken_ >= input_sent_) co_return Result<>();
     // With more to come the caller goes on filling the window; it waits here for the last of it.
     if (sent == bytes.size() && request_.delivery == Delivery::everything) co_return Result<>();
-    co_await changed_.wait();
+    co_await changed_.wait_until(Clock::now() + kLookAgain);
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -38,6 +39,7 @@ struct ProcessRequest {
   std::uint64_t output_limit = UINT64_MAX / 4;  // bytes of each stream that are kept
   std::size_t history = std::size_t{1} << 20;   // bytes of output held for readers
   Delivery delivery = Delivery::newest;
+  bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
 };
 
 struct ProcessEnd {
@@ -81,7 +83,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void signal(int number);
   void resize(std::uint16_t rows, std::uint16_t columns);
   // Returns when the process has taken the bytes. Errc::conflict when it takes no input, or ended before it took all.
-  async::Task<Result<>> write_input(std::string bytes);
+  // `abandoned` is asked from time to time whether anybody still waits.
+  async::Task<Result<>> write_input(std::string bytes, std::function<bool()> abandoned = {});
   Result<> end_input();
 
  private:

@@ -130,7 +130,8 @@ void Front::describe_metrics() {
   metrics_.watch("cove_sandboxes", "Sandboxes there are", [this] { return static_cast<double>(registry_.size()); });
   metrics_.watch("cove_executions_running", "Executions running now", [this] { return admission_.inside(); });
   metrics_.watch("cove_executions_waiting", "Executions waiting for a place", [this] { return admission_.waiting(); });
-  metrics_.watch("cove_http_connections", "Connections open now", [this] { return static_cast<double>(server_.connections()); });
+  metrics_.watch("cove_http_connections", "Connections open now",
+                 [this] { return static_cast<double>(server_.connections()); });
   const auto& counters = registry_.counters();
   const auto total = [&](const char* name, const char* help, const std::uint64_t& value) {
     metrics_.watch_total(name, help, [&value] { return static_cast<double>(value); });
@@ -185,7 +186,8 @@ void Front::reload() {
   for (const auto& key : plan.applied) applied += (applied.empty() ? "" : ",") + key;
   std::string waiting;
   for (const auto& key : plan.need_restart) waiting += (waiting.empty() ? "" : ",") + key;
-  log_.info(fmt::format("reloaded changed={} need_restart={}", applied.empty() ? "-" : applied, waiting.empty() ? "-" : waiting));
+  log_.info(fmt::format("reloaded changed={} need_restart={}", applied.empty() ? "-" : applied,
+                        waiting.empty() ? "-" : waiting));
 }
 
 Task<> Front::hear_signals() {
@@ -207,7 +209,8 @@ Task<> Front::hear_signals() {
 // What runs may end by itself for a while; then it is ended. What the configuration says about sandboxes is done last.
 Task<> Front::finish() {
   const auto until = Clock::now() + config_->drain;
-  while (!hurry_ && (admission_.inside() > 0 || admission_.waiting() > 0) && Clock::now() < until)
+  while (!hurry_ && (admission_.inside() > 0 || admission_.waiting() > 0 || sandboxes_.transfers > 0) &&
+         Clock::now() < until)
     co_await async::sleep_for(std::chrono::milliseconds(20));
   for (const auto& sandbox : registry_.all()) {
     for (const auto& process : sandbox->processes()) {
@@ -254,9 +257,9 @@ int run_front(FrontOptions options) {
   }
   if (!(*store)->warning().empty()) {
     log.error((*store)->warning());
-    // Keys that were lost must not open the door.
-    options.needs_keys = true;
   }
+  // Keys that were lost must not open the door.
+  options.needs_keys = options.needs_keys || (*store)->keys_may_be_lost();
   if (::mkdir((options.directory + "/run").c_str(), 0700) != 0 && errno != EEXIST) {
     log.error(fmt::format("cannot make {}/run: {}", options.directory, std::strerror(errno)));
     return 1;

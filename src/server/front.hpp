@@ -14,8 +14,8 @@ struct FrontOptions {
   config::LoadInput reload_from;  // what to load again on SIGHUP
   keeper::Enforcement enforcement;
   UniqueFd listener;
-  UniqueFd keeper;      // the line to the first keeper
-  UniqueFd supervisor;  // on which further keepers come
+  UniqueFd keeper;        // the line to the first keeper
+  UniqueFd supervisor;    // on which further keepers come
   std::string directory;  // for the store and the control sockets, ours
   bool needs_keys = false;
 };

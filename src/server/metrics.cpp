@@ -16,14 +16,24 @@ std::string known_method(const std::string& method) {
 }  // namespace
 
 Metrics::Metrics()
-    : requests_(prometheus::BuildCounter().Name("cove_http_requests_total").Help("Requests answered").Register(registry_)),
+    : requests_(
+          prometheus::BuildCounter().Name("cove_http_requests_total").Help("Requests answered").Register(registry_)),
       seconds_(prometheus::BuildHistogram()
                    .Name("cove_http_request_seconds")
                    .Help("From the head of a request to the end of its answer")
                    .Register(registry_)
-                   .Add({}, prometheus::Histogram::BucketBoundaries{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30})),
-      bytes_in_(prometheus::BuildCounter().Name("cove_http_received_bytes_total").Help("Bytes of request bodies").Register(registry_).Add({})),
-      bytes_out_(prometheus::BuildCounter().Name("cove_http_sent_bytes_total").Help("Bytes of answers' bodies").Register(registry_).Add({})) {}
+                   .Add({}, prometheus::Histogram::BucketBoundaries{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                                    0.5, 1, 2.5, 5, 10, 30})),
+      bytes_in_(prometheus::BuildCounter()
+                    .Name("cove_http_received_bytes_total")
+                    .Help("Bytes of request bodies")
+                    .Register(registry_)
+                    .Add({})),
+      bytes_out_(prometheus::BuildCounter()
+                     .Name("cove_http_sent_bytes_total")
+                     .Help("Bytes of answers' bodies")
+                     .Register(registry_)
+                     .Add({})) {}
 
 void Metrics::count(const http::AccessRecord& record) {
   requests_.Add({{"method", known_method(record.method)}, {"status", std::to_string(record.status)}}).Increment();

@@ -39,9 +39,9 @@ using std::chrono::milliseconds;
 // Nobody's, as the ranges that sandboxes get are, and just below them.
 constexpr uid_t kFrontId = 0x70000000 - 1;
 constexpr std::uint32_t kDeviceSets = 64;
-constexpr std::chrono::seconds kPatience{5};      // for a server before us to be gone
-constexpr std::chrono::seconds kQuickDeath{2};    // a front that lives shorter than this
-constexpr int kQuickDeaths = 5;                   // so many times in a row is not worth starting again
+constexpr std::chrono::seconds kPatience{5};    // for a server before us to be gone
+constexpr std::chrono::seconds kQuickDeath{2};  // a front that lives shorter than this
+constexpr int kQuickDeaths = 5;                 // so many times in a row is not worth starting again
 
 Result<> make_directory(const std::string& path, mode_t mode) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
@@ -75,7 +75,8 @@ Result<UniqueFd> lock(const std::string& state_dir) {
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return fail_errno(errno, "lock {}", state_dir);
     if (Clock::now() > until)
-      return fail(Errc::exists, fmt::format("another `cove serve` uses {}: stop it, or give another --state-dir", state_dir));
+      return fail(Errc::exists,
+                  fmt::format("another `cove serve` uses {}: stop it, or give another --state-dir", state_dir));
     std::this_thread::sleep_for(milliseconds(10));
   }
   return fd;
@@ -160,9 +161,12 @@ Result<bool> Supervisor::needs_keys() {
   COVE_TRY(const auto store, store::Store::open(front_directory_, store::OnBroken::refuse));
   COVE_TRY(const auto count, store->keys().count());
   if (count == 0 && !config_.listen.loopback()) {
-    return fail(Errc::denied, fmt::format("{} can be reached from other machines and there are no keys: make one with `cove key create --tenant NAME "
-                                          "--state-dir {}`, or listen on 127.0.0.1",
-                                          config_.listen.text(), config_.state_dir));
+    return fail(
+        Errc::denied,
+        fmt::format(
+            "{} can be reached from other machines and there are no keys: make one with `cove key create --tenant NAME "
+            "--state-dir {}`, or listen on 127.0.0.1",
+            config_.listen.text(), config_.state_dir));
   }
   return count > 0;
 }
@@ -174,7 +178,8 @@ Result<> Supervisor::prepare() {
   COVE_TRY(front_directory_, front_directory(config_.state_dir));
   auto needed = needs_keys();
   // A broken database is the front's to move aside; it asks for keys then.
-  if (!needed && (needed.error().code == Errc::denied || !config_.listen.loopback())) return tl::unexpected<Error>(needed.error());
+  if (!needed && (needed.error().code == Errc::denied || !config_.listen.loopback()))
+    return tl::unexpected<Error>(needed.error());
   needs_keys_ = needed.value_or(true);
   COVE_TRY(front_directory_, front_directory(config_.state_dir));
 
@@ -191,11 +196,13 @@ Result<> Supervisor::prepare() {
 
 Result<> Supervisor::start_keeper() {
   keeper_.reset();
-  COVE_TRY(auto keeper, keeper::Keeper::start({.state_dir = config_.state_dir, .device_sets = kDeviceSets, .keep = true}));
+  COVE_TRY(auto keeper,
+           keeper::Keeper::start({.state_dir = config_.state_dir, .device_sets = kDeviceSets, .keep = true}));
   keeper_.emplace(std::move(keeper));
   const auto& enforced = keeper_->enforcement();
   if (!config_.allow_degraded && (!enforced.memory || !enforced.pids || !enforced.cpu)) {
-    return fail(Errc::unsupported, fmt::format("this host cannot enforce every limit ({}). `cove doctor` says how to mend it; --allow-degraded serves anyway",
+    return fail(Errc::unsupported, fmt::format("this host cannot enforce every limit ({}). `cove doctor` says how to "
+                                               "mend it; --allow-degraded serves anyway",
                                                enforced.cgroup_shortcoming));
   }
   return {};
@@ -282,7 +289,8 @@ void Supervisor::pass_on_signals() {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
     if (number == SIGTERM || number == SIGINT) asked_to_stop_ = true;
-    if (front_pidfd_) ::syscall(SYS_pidfd_send_signal, front_pidfd_.get(), number == SIGINT ? SIGTERM : number, nullptr, 0);
+    if (front_pidfd_)
+      ::syscall(SYS_pidfd_send_signal, front_pidfd_.get(), number == SIGINT ? SIGTERM : number, nullptr, 0);
   }
 }
 

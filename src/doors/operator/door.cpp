@@ -28,7 +28,8 @@ Task<> health(Services& services, http::Exchange& exchange) {
 }
 
 Task<> version(http::Exchange& exchange) {
-  return send(exchange, http::json_response(200, boost::json::object{{"name", "cove"}, {"version", COVE_VERSION}, {"api", "v1"}}));
+  return send(exchange, http::json_response(
+                            200, boost::json::object{{"name", "cove"}, {"version", COVE_VERSION}, {"api", "v1"}}));
 }
 
 Task<> metrics(Services& services, http::Exchange& exchange) {

@@ -156,10 +156,12 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   if (!request) co_return co_await refuse(exchange, request.error());
 
   const bool streaming = wants_event_stream(exchange.request());
-  if (streaming)
+  if (streaming) {
     request->process.output_limit = UINT64_MAX / 4;
-  else
+  } else {
+    request->process.whole = true;
     request->process.history = 2 * config->exec.output_limit_bytes + (1U << 20);
+  }
   const sandbox::Sandbox::Activity activity(*found);
   const auto quotas = services.quotas(exchange.request().principal);
   const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,

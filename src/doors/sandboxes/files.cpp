@@ -31,12 +31,17 @@ Result<std::string> path_query(const http::Request& request, std::string_view na
 struct Work {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   sandbox::Sandbox::Activity activity;
+  Transfer transfer;
 };
+
+std::function<bool()> gone(const http::Exchange& exchange) {
+  return [&exchange] { return exchange.client_gone(); };
+}
 
 Task<Result<Work>> begin(Services& services, const http::Request& request) {
   auto found = co_await find_sandbox(services, request);
   if (!found) co_return tl::unexpected<Error>(found.error());
-  co_return Work{.sandbox = *found, .activity = sandbox::Sandbox::Activity(*found)};
+  co_return Work{.sandbox = *found, .activity = sandbox::Sandbox::Activity(*found), .transfer = Transfer(services)};
 }
 
 // Passes the body on to the helper. Fails when it did not come whole: nothing may come of it then.
@@ -71,7 +76,7 @@ Task<> ask_helper(Services& services, http::Exchange& exchange, Result<std::vect
   if (!arguments) co_return co_await refuse(exchange, arguments.error());
   const auto work = co_await begin(services, exchange.request());
   if (!work) co_return co_await refuse(exchange, work.error());
-  auto helper = co_await Helper::start(work->sandbox, std::move(*arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(*arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   auto answer = co_await (*helper)->finish();
@@ -98,7 +103,7 @@ Task<> upload(Services& services, http::Exchange& exchange) {
                                      "--max-members", std::to_string(limits.max_members),
                                      "--max-depth",   std::to_string(limits.max_depth),
                                      "--max-ratio",   std::to_string(limits.max_ratio)};
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto passed = co_await pass_body_on(exchange, **helper, limits.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
@@ -113,7 +118,7 @@ Task<> download(Services& services, http::Exchange& exchange) {
   const auto src = path_query(exchange.request(), "src", "/workspace");
   if (!src) co_return co_await refuse(exchange, src.error());
   std::vector<std::string> arguments{"download", *src};
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   auto bytes = co_await (*helper)->read();
@@ -185,9 +190,10 @@ std::string http_date(std::int64_t mtime_ns) {
   return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};
 }
 
-Task<Result<Facts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path) {
+Task<Result<Facts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path,
+                             std::function<bool()> abandoned) {
   std::vector<std::string> arguments{"read", path, "0", "0"};
-  auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments));
+  auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   (*helper)->end_input();
   auto line = co_await (*helper)->read_line();
@@ -206,7 +212,7 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   std::uint64_t length = INT64_MAX;
   if (range && !range->first) {
     // The end of a file can only be found by its size.
-    const auto facts = co_await facts_of(work->sandbox, *path);
+    const auto facts = co_await facts_of(work->sandbox, *path, gone(exchange));
     if (!facts) co_return co_await refuse(exchange, facts.error());
     offset = facts->size - std::min(facts->size, *range->last);
   } else if (range) {
@@ -216,7 +222,7 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   std::vector<std::string> arguments{"read", *path, std::to_string(std::min<std::uint64_t>(offset, INT64_MAX)),
                                      std::to_string(length)};
   if (request.method == http::verb::head) arguments.back() = "0";
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   const auto line = co_await (*helper)->read_line();
@@ -280,7 +286,7 @@ Task<> write_file(Services& services, http::Exchange& exchange) {
     co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "mode must be octal, as 0644"});
   std::vector<std::string> arguments{"write", *path, mode};
   if (*append) arguments.emplace_back("append");
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto passed = co_await pass_body_on(exchange, **helper, UINT64_MAX);
   if (!passed) co_return co_await refuse(exchange, passed.error());
@@ -341,7 +347,7 @@ Task<> watch(Services& services, http::Exchange& exchange) {
   const auto recursive = flag_query(exchange.request(), "recursive");
   if (!recursive) co_return co_await refuse(exchange, recursive.error());
   if (*recursive) command->emplace_back("recursive");
-  auto helper = co_await Helper::start(work->sandbox, std::move(*command));
+  auto helper = co_await Helper::start(work->sandbox, std::move(*command), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto ready = co_await (*helper)->read_line();
   if (!ready) co_return co_await refuse(exchange, ready.error());

@@ -107,6 +107,8 @@ Task<> get_process(Services& services, http::Exchange& exchange) {
 Task<> delete_process(Services& services, http::Exchange& exchange) {
   const auto named = co_await find_process(services, exchange.request());
   if (!named) co_return co_await refuse(exchange, named.error());
+  if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
+    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the sandbox is paused: resume it first"});
   named->process->stop(sandbox::Reason::cancelled);
   while (!named->process->end()) co_await named->process->changed().wait();
   named->sandbox->forget(named->process);
@@ -165,7 +167,8 @@ Task<> write_stdin(Services& services, http::Exchange& exchange) {
     const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
     if (!size) co_return co_await refuse(exchange, size.error());
     if (*size == 0) break;
-    const auto written = co_await named->process->write_input(chunk.substr(0, *size));
+    const auto written =
+        co_await named->process->write_input(chunk.substr(0, *size), [&exchange] { return exchange.client_gone(); });
     if (!written) co_return co_await refuse(exchange, written.error());
   }
   if (*eof) {
