@@ -40,14 +40,10 @@ class Age : public testing::TestWithParam<AgeRow> {};
 TEST_P(Age, IsOneNumber) {
   EXPECT_EQ(coarse(std::chrono::seconds(GetParam().seconds)), GetParam().want);
 }
-INSTANTIATE_TEST_SUITE_P(, Age,
-                         testing::ValuesIn(std::to_array<AgeRow>({{-5, "0s"},
-                                                                  {0, "0s"},
-                                                                  {119, "119s"},
-                                                                  {120, "2m"},
-                                                                  {7199, "119m"},
-                                                                  {7200, "2h"},
-                                                                  {172'800, "2d"}})));
+INSTANTIATE_TEST_SUITE_P(
+    , Age,
+    testing::ValuesIn(std::to_array<AgeRow>(
+        {{-5, "0s"}, {0, "0s"}, {119, "119s"}, {120, "2m"}, {7199, "119m"}, {7200, "2h"}, {172'800, "2d"}})));
 
 TEST(UnixSeconds, AreReadOffTheServersTimes) {
   EXPECT_EQ(unix_seconds("1970-01-02T00:00:01Z"), 86401);
@@ -79,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(, Remote,
 
 TEST(Progress, HasABarOnlyWhenTheEndIsKnown) {
   using std::chrono::milliseconds;
-  EXPECT_EQ(progress_line("f", 512, 1024, milliseconds(1000)), "f  [============>           ]  50%  512B of 1.0K  512B/s");
+  EXPECT_EQ(progress_line("f", 512, 1024, milliseconds(1000)),
+            "f  [============>           ]  50%  512B of 1.0K  512B/s");
   EXPECT_EQ(progress_line("f", 1024, 1024, milliseconds(0)), "f  [========================] 100%  1.0K of 1.0K  0B/s");
   EXPECT_EQ(progress_line("f", 5U << 20, std::nullopt, milliseconds(500)), "f  5.0M  10.0M/s");
 }
@@ -112,7 +109,8 @@ TEST(Completion, KnowsEveryCommandAndOptionThereIs) {
 
 TEST(Help, TeachesWithExamples) {
   CLI::App app("", "cove");
-  for (const auto& command : add_client_commands(app)) EXPECT_THAT(command.app->get_footer(), HasSubstr("Example")) << command.app->get_name();
+  for (const auto& command : add_client_commands(app))
+    EXPECT_THAT(command.app->get_footer(), HasSubstr("Example")) << command.app->get_name();
 }
 
 }  // namespace

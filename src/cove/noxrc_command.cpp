@@ -218,6 +218,8 @@ class Noxrc {
       return 130;
     }
     voice_.bad("Unexpected error: " + status.error().message);
+    if (line_.verbose)
+      tell("{}: kind {}, errno {}", line_.command, static_cast<int>(status.error().code), status.error().sys_errno);
     return 1;
   }
 
@@ -423,10 +425,10 @@ class Noxrc {
       return {};
     }
     const auto wanted = changed_directory(directory_, target);
-    const auto there =
-        backend_.exec(line_.session, {.command = {"sh", "-c", fmt::format("test -d {} && echo EXISTS", shell_word(wanted))},
-                                      .workdir = "/",
-                                      .timeout_seconds = 5});
+    const auto there = backend_.exec(
+        line_.session, {.command = {"sh", "-c", fmt::format("test -d {} && echo EXISTS", shell_word(wanted))},
+                        .workdir = "/",
+                        .timeout_seconds = 5});
     if (!there && client::interrupted(there.error())) return tl::unexpected<Error>(there.error());
     if (there && there->out.find("EXISTS") != std::string::npos)
       directory_ = wanted;
@@ -444,7 +446,10 @@ class Noxrc {
 
 Result<std::unique_ptr<Backend>> backend_for(const Invocation& invocation, const Interrupt& interrupt,
                                              const Voice& voice) {
-  if (invocation.local) return std::make_unique<LocalBackend>([&voice](const std::string& text) { voice.alarm(text); });
+  if (invocation.local)
+    return std::make_unique<LocalBackend>(
+        [&voice](const std::string& text) { voice.alarm(text); },
+        invocation.verbose ? LocalBackend::Warnings::every_command : LocalBackend::Warnings::once);
   const char* named = std::getenv("NOXRUNNER_BASE_URL");
   auto url = invocation.base_url.value_or(named != nullptr ? named : kDefaultUrl);
   if (trimmed(url).empty()) return fail(Errc::invalid, "base_url is required unless --local-test is used");
@@ -472,8 +477,10 @@ int noxrc_command(const Words& words) {
     [[maybe_unused]] const auto put = write_all(printout->status == 2 ? STDERR_FILENO : STDOUT_FILENO, printout->text);
     return printout->status;
   }
-  const auto& invocation = std::get<noxrc::Invocation>(parsed);
-  Interrupt interrupt({SIGINT});
+  auto invocation = std::get<noxrc::Invocation>(parsed);
+  if (const char* verbose = std::getenv("NOXRUNNER_VERBOSE"); verbose != nullptr && std::string_view(verbose) == "1")
+    invocation.verbose = true;
+  Interrupt interrupt;
   const noxrc::Voice voice;
   auto backend = noxrc::backend_for(invocation, interrupt, voice);
   if (!backend) {

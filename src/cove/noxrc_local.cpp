@@ -130,8 +130,8 @@ Result<> write_beneath(UniqueFd directory, std::string_view path, const std::str
 
 }  // namespace
 
-LocalBackend::LocalBackend(std::function<void(const std::string&)> warn, fs::path base)
-    : warn_(std::move(warn)), base_(std::move(base)) {
+LocalBackend::LocalBackend(std::function<void(const std::string&)> warn, Warnings warnings)
+    : warn_(std::move(warn)), warnings_(warnings) {
   warn_("WARNING: LOCAL TEST MODE: no server is asked; files are kept in " + (base_ / "noxrunner_sandbox_*").string());
 }
 
@@ -160,7 +160,7 @@ Result<ExecResult> LocalBackend::exec(const std::string& session, const ExecRequ
     const auto name = request.command.empty() ? std::string("empty") : request.command.front();
     return ExecResult{.exit_code = 1, .out = "", .err = fmt::format("Command not allowed: {}", name)};
   }
-  if (!std::exchange(warned_, true))
+  if (!std::exchange(warned_, true) || warnings_ == Warnings::every_command)
     warn_("WARNING: the command runs on this machine, in a sandbox of its own with a copy of the files");
   // Inside, /workspace is the workspace: a path below it means that one, wherever it is kept here.
   const auto workspace = local->directory / "workspace";

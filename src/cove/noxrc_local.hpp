@@ -15,8 +15,9 @@ namespace cove::cli::noxrc {
 // of the files and whose files replace them afterwards. Must be made before any thread.
 class LocalBackend : public Backend {
  public:
+  enum class Warnings { once, every_command };
   // `warn` shows one line in red.
-  explicit LocalBackend(std::function<void(const std::string&)> warn, std::filesystem::path base = "/tmp");
+  LocalBackend(std::function<void(const std::string&)> warn, Warnings warnings);
 
   Result<bool> healthy() override { return true; }
   Result<std::string> create(const std::string& session, const CreateRequest& request) override;
@@ -37,7 +38,8 @@ class LocalBackend : public Backend {
   Result<ExecResult> run(const Session& session, const ExecRequest& request, const std::string& workdir);
 
   std::function<void(const std::string&)> warn_;
-  std::filesystem::path base_;
+  Warnings warnings_;
+  std::filesystem::path base_ = "/tmp";
   std::map<std::string, Session> sessions_;
   std::optional<keeper::Keeper> keeper_;
   bool warned_ = false;

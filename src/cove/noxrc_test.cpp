@@ -20,28 +20,35 @@ class Validator : public testing::TestWithParam<CommandRow> {};
 TEST_P(Validator, LetsThroughOnlyWhatIsKnownToBeHarmless) {
   EXPECT_EQ(may_run(GetParam().command), GetParam().allowed);
 }
-INSTANTIATE_TEST_SUITE_P(, Validator, testing::ValuesIn(std::to_array<CommandRow>({
-    {"Echo",          {"echo", "rm"},  true},
-    {"AnyCase",       {"PyThOn3"},     true},
-    {"Bracket",       {"["},           true},
-    {"Sleep",         {"sleep", "1"},  true},
-    {"Cd",            {"cd"},          true},
-    {"Blocked",       {"rm"},          false},
-    {"BlockedCase",   {"SUDO"},        false},
-    {"Unknown",       {"make"},        false},
-    {"ByPath",        {"/bin/echo"},   false},
-    {"EmptyName",     {""},            false},
-    {"Nothing",       {},              false},
-})), [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(, Validator,
+                         testing::ValuesIn(std::to_array<CommandRow>({
+                             {"Echo", {"echo", "rm"}, true},
+                             {"AnyCase", {"PyThOn3"}, true},
+                             {"Bracket", {"["}, true},
+                             {"Sleep", {"sleep", "1"}, true},
+                             {"Cd", {"cd"}, true},
+                             {"Blocked", {"rm"}, false},
+                             {"BlockedCase", {"SUDO"}, false},
+                             {"Unknown", {"make"}, false},
+                             {"ByPath", {"/bin/echo"}, false},
+                             {"EmptyName", {""}, false},
+                             {"Nothing", {}, false},
+                         })),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Validator, KnowsBothLists) {
   int allowed = 0;
   int blocked = 0;
-  for (const char* name : {"[",    "awk",  "bash", "cat",  "cd",   "cmp",   "cp",    "cut",   "diff",   "echo",     "env",  "false",   "file",    "find", "grep", "gunzip",
-                           "gzip", "head", "ln",   "ls",   "mkdir", "mv",   "node",  "printenv", "pwd", "python",   "python2", "python3", "readlink", "sed", "sh", "sleep",
-                           "sort", "stat", "tail", "tar",  "test", "touch", "tr",    "true",  "type",   "uniq",     "unzip", "wc",     "which",   "xargs", "zip", "zsh"})
+  for (const char* name :
+       {"[",     "awk",   "bash",  "cat",      "cd",    "cmp",    "cp",      "cut",     "diff",     "echo",
+        "env",   "false", "file",  "find",     "grep",  "gunzip", "gzip",    "head",    "ln",       "ls",
+        "mkdir", "mv",    "node",  "printenv", "pwd",   "python", "python2", "python3", "readlink", "sed",
+        "sh",    "sleep", "sort",  "stat",     "tail",  "tar",    "test",    "touch",   "tr",       "true",
+        "type",  "uniq",  "unzip", "wc",       "which", "xargs",  "zip",     "zsh"})
     allowed += is_allowed(name) && !is_blocked(name) ? 1 : 0;
-  for (const char* name : {"chgrp", "chmod", "chown", "dd", "del", "fdisk", "format", "halt", "init", "killall", "mkfs", "mount", "poweroff", "reboot", "rm", "rmdir", "shutdown", "su", "sudo", "umount", "unlink"})
+  for (const char* name :
+       {"chgrp", "chmod",    "chown",  "dd", "del",   "fdisk",    "format", "halt", "init",   "killall", "mkfs",
+        "mount", "poweroff", "reboot", "rm", "rmdir", "shutdown", "su",     "sudo", "umount", "unlink"})
     blocked += is_blocked(name) && !is_allowed(name) ? 1 : 0;
   EXPECT_EQ(allowed, 48);
   EXPECT_EQ(blocked, 21);
@@ -56,23 +63,26 @@ class Sanitiser : public testing::TestWithParam<PathRow> {};
 TEST_P(Sanitiser, NeverLeavesTheSandbox) {
   EXPECT_EQ(sanitized(GetParam().given, "/tmp/noxrunner_sandbox_s").string(), GetParam().want);
 }
-INSTANTIATE_TEST_SUITE_P(, Sanitiser, testing::ValuesIn(std::to_array<PathRow>({
-    {"Relative",        "sub/dir",                              "/tmp/noxrunner_sandbox_s/workspace/sub/dir"},
-    {"Empty",           "",                                     "/tmp/noxrunner_sandbox_s/workspace"},
-    {"Dots",            "./a/./b",                              "/tmp/noxrunner_sandbox_s/workspace/a/b"},
-    {"Up",              "../x",                                 "/tmp/noxrunner_sandbox_s/workspace"},
-    {"UpInside",        "a/../b",                               "/tmp/noxrunner_sandbox_s/workspace"},
-    {"ThreeDots",       ".../x",                                "/tmp/noxrunner_sandbox_s/workspace"},
-    {"Backslashes",     "..\\..\\etc",                          "/tmp/noxrunner_sandbox_s/workspace"},
-    {"DotsInAName",     "file..txt",                            "/tmp/noxrunner_sandbox_s/workspace/file..txt"},
-    {"DotsAtTheEnd",    "dir../x",                              "/tmp/noxrunner_sandbox_s/workspace/dir../x"},
-    {"DotsAtTheStart",  "....txt",                              "/tmp/noxrunner_sandbox_s/workspace/....txt"},
-    {"Outside",         "/etc/passwd",                          "/tmp/noxrunner_sandbox_s/workspace"},
-    {"TheWorkspace",    "/workspace/sub",                       "/tmp/noxrunner_sandbox_s/workspace"},
-    {"AbsoluteInside",  "/tmp/noxrunner_sandbox_s/workspace/a", "/tmp/noxrunner_sandbox_s/workspace/a"},
-    {"AbsoluteLeaving", "/tmp/noxrunner_sandbox_s/../x",        "/tmp/noxrunner_sandbox_s/workspace"},
-    {"Neighbour",       "/tmp/noxrunner_sandbox_s2/x",          "/tmp/noxrunner_sandbox_s/workspace"},
-})), [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(, Sanitiser,
+                         testing::ValuesIn(std::to_array<PathRow>({
+                             {"Relative", "sub/dir", "/tmp/noxrunner_sandbox_s/workspace/sub/dir"},
+                             {"Empty", "", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"Dots", "./a/./b", "/tmp/noxrunner_sandbox_s/workspace/a/b"},
+                             {"Up", "../x", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"UpInside", "a/../b", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"ThreeDots", ".../x", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"Backslashes", "..\\..\\etc", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"DotsInAName", "file..txt", "/tmp/noxrunner_sandbox_s/workspace/file..txt"},
+                             {"DotsAtTheEnd", "dir../x", "/tmp/noxrunner_sandbox_s/workspace/dir../x"},
+                             {"DotsAtTheStart", "....txt", "/tmp/noxrunner_sandbox_s/workspace/....txt"},
+                             {"Outside", "/etc/passwd", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"TheWorkspace", "/workspace/sub", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"AbsoluteInside", "/tmp/noxrunner_sandbox_s/workspace/a",
+                              "/tmp/noxrunner_sandbox_s/workspace/a"},
+                             {"AbsoluteLeaving", "/tmp/noxrunner_sandbox_s/../x", "/tmp/noxrunner_sandbox_s/workspace"},
+                             {"Neighbour", "/tmp/noxrunner_sandbox_s2/x", "/tmp/noxrunner_sandbox_s/workspace"},
+                         })),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(SafeId, KeepsLettersDigitsDashesAndUnderscores) {
   EXPECT_EQ(safe_id("My-session_1"), "My-session_1");
