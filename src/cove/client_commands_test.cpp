@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(, Remote,
                                                                      {":x", "", ""},
                                                                      {"-", "", ""}})));
 
-TEST(Progress, HasABarOnlyWhenTheEndIsKnown) {
+TEST(ProgressLine, HasABarOnlyWhenTheEndIsKnown) {
   using std::chrono::milliseconds;
   EXPECT_EQ(progress_line("f", 512, 1024, milliseconds(1000)),
             "f  [============>           ]  50%  512B of 1.0K  512B/s");

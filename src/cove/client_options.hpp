@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +29,13 @@ struct ClientOptions {
 void describe(CLI::App& command, ClientOptions& options);
 Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting = {});
 
-// One subcommand that talks to a server. `run` gets the words behind --, and returns the exit status.
+// The words behind --; none when there was no --.
+using AfterDashes = std::optional<Words>;
+
+// One subcommand that talks to a server. `run` returns the exit status.
 struct ClientCommand {
   CLI::App* app;
-  std::function<int(const Words& after)> run;
+  std::function<int(const AfterDashes& after)> run;
 };
 using ClientCommands = std::vector<ClientCommand>;
 

@@ -123,10 +123,10 @@ std::string bash_completion(const CLI::App& app) {
     COMPREPLY=($(compgen -W "$commands" -- "$cur"))
   elif [[ $ids == paths ]]; then
     COMPREPLY=($(compgen -W "$("${before[0]}" ls -q 2>/dev/null | sed 's/$/:/')" -- "$cur") $(compgen -f -- "$cur"))
-    [[ ${
-#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *: ]] && compopt -o nospace 2>/dev/null
-  elif [[ $ids == all || ($ids == first && $count == 0) ]];
-  then COMPREPLY = ($(compgen - W "$(" $ { before[0] } " ls -q 2>/dev/null)" --"$cur")) fi
+    [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *: ]] && compopt -o nospace 2>/dev/null
+  elif [[ $ids == all || ($ids == first && $count == 0) ]]; then
+    COMPREPLY=($(compgen -W "$("${before[0]}" ls -q 2>/dev/null)" -- "$cur"))
+  fi
 }
 complete -o default -F _cove cove
 )sh";
@@ -158,13 +158,17 @@ std::string zsh_completion(const CLI::App& app) {
   elif [[ -n $commands && $count == 0 ]]; then
     _describe 'command' described
   elif [[ $ids == paths ]]; then
-    found=(${(f)" $(${before[1]} ls - q 2 > / dev / null) "})
-          compadd -
-          S ':' - q-- $found _files elif [[$ids == all || ($ids == first && $count == 0)]];
-  then found = (${(f) "$(${before[1]} ls -q 2>/dev/null)"})compadd-- $found else _files fi
+    found=(${(f)"$(${before[1]} ls -q 2>/dev/null)"})
+    compadd -S ':' -q -- $found
+    _files
+  elif [[ $ids == all || ($ids == first && $count == 0) ]]; then
+    found=(${(f)"$(${before[1]} ls -q 2>/dev/null)"})
+    compadd -- $found
+  else
+    _files
+  fi
 }
-if
-  [[$funcstack [1] == _cove]]; then
+if [[ $funcstack[1] == _cove ]]; then
   _cove "$@"
 else
   compdef _cove cove
@@ -185,7 +189,7 @@ void add_completion_command(CLI::App& app, ClientCommands& commands) {
       "  source <(cove completion bash)                          now\n"
       "  cove completion bash > /etc/bash_completion.d/cove      for everybody\n"
       "  cove completion zsh > \"${fpath[1]}/_cove\"");
-  commands.push_back({command, [&app, shell](const Words&) {
+  commands.push_back({command, [&app, shell](const AfterDashes&) {
                         const auto put =
                             write_all(STDOUT_FILENO, *shell == "bash" ? bash_completion(app) : zsh_completion(app));
                         return put ? 0 : 1;

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   if (*key) return cove::cli::key_command(key_arguments);
   if (*serve) return cove::cli::serve_command(serve_flags);
   for (const auto& command : client_commands) {
-    if (*command.app) return command.run(after);
+    if (*command.app) return command.run(dashes == all.end() ? std::nullopt : std::optional(after));
   }
   if (*routes) return cove::cli::routes_command(routes_json);
   if (*run) {

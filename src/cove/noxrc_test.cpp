@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(, Validator,
                          })),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(Validator, KnowsBothLists) {
+TEST(Lists, AreThoseOfTheContract) {
   int allowed = 0;
   int blocked = 0;
   for (const char* name :

@@ -295,9 +295,10 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     command->add_option("-w,--workdir", a->workdir, "Working directory inside (default /workspace)");
     again(command->add_option("-e,--env", a->environment, "NAME=VALUE for its environment; may be given again"));
   };
-  const auto words = [](CLI::App* command, const Words& after) {
+  const auto words = [](CLI::App* command, const AfterDashes& after) {
     auto all = command->remaining();
-    all.insert(all.end(), after.begin(), after.end());
+    if (!all.empty() && after) all.emplace_back("--");  // the command was named before: they are its own
+    if (after) all.insert(all.end(), after->begin(), after->end());
     return all;
   };
   {
@@ -317,7 +318,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
         "  cove exec --detach demo -- python3 -m http.server 8080\n"
         "  cove exec -t demo top");
     describe(*command, *a);
-    commands.push_back({command, [a, command, words](const Words& after) {
+    commands.push_back({command, [a, command, words](const AfterDashes& after) {
                           a->command = words(command, after);
                           return exec(*a);
                         }});
@@ -328,7 +329,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     common(command, a);
     command->footer("Examples:\n  cove shell demo\n  cove shell demo --workdir /tmp\n  cove shell demo python3");
     describe(*command, *a);
-    commands.push_back({command, [a, command, words](const Words& after) {
+    commands.push_back({command, [a, command, words](const AfterDashes& after) {
                           a->command = words(command, after);
                           if (a->command.empty()) a->command = usual_shell();
                           a->terminal = true;
@@ -341,7 +342,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     command->add_option("id", a->id, "The sandbox")->required();
     command->footer("Example:\n  cove ps demo");
     describe(*command, *a);
-    commands.push_back({command, [a](const Words&) {
+    commands.push_back({command, [a](const AfterDashes&) {
                           const auto done = ps(*a);
                           return done ? 0 : complain(*a, done.error());
                         }});
@@ -355,7 +356,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     command->add_option("--from", a->from, "Start at this event (they are numbered from 1)")->capture_default_str();
     command->footer("Examples:\n  cove logs demo p3\n  cove logs -f demo $(cove exec -d demo make)");
     describe(*command, *a);
-    commands.push_back({command, [a](const Words&) {
+    commands.push_back({command, [a](const AfterDashes&) {
                           auto client = connect(*a);
                           const auto done =
                               client ? logs(*a, *client) : Result<>(tl::unexpected<Error>(client.error()));

@@ -278,7 +278,7 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
         "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  id=$(cove create --label job=42)\n  cove exec $id "
         "python3 -c 'print(6*7)'");
     describe(*command, *a);
-    commands.push_back({command, [a](const Words&) { return told(*a, create(*a)); }});
+    commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});
   }
   {
     auto* command = app.add_subcommand("ls", "List the sandboxes of a server");
@@ -288,7 +288,7 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
     command->add_flag("-q,--quiet", a->quiet, "Only the ids, one on a line")->group("Output");
     command->footer("Examples:\n  cove ls\n  cove rm $(cove ls -q --label job=42)");
     describe(*command, *a);
-    commands.push_back({command, [a](const Words&) { return told(*a, list(*a)); }});
+    commands.push_back({command, [a](const AfterDashes&) { return told(*a, list(*a)); }});
   }
   const auto with_ids = [&](const char* name, const char* what, const char* footer,
                             const std::function<int(const IdArguments&)>& run) {
@@ -303,8 +303,8 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
     }
     command->footer(footer);
     describe(*command, *a);
-    commands.push_back({command, [a, run](const Words& after) {
-                          a->ids.insert(a->ids.end(), after.begin(), after.end());
+    commands.push_back({command, [a, run](const AfterDashes& after) {
+                          if (after) a->ids.insert(a->ids.end(), after->begin(), after->end());
                           return run(*a);
                         }});
   };

@@ -264,7 +264,7 @@ void add(ClientCommands& commands, CLI::App* command, std::shared_ptr<Arguments>
          Result<> (*run)(client::Client&, const Arguments&)) {
   command->add_flag("-q,--quiet", a->quiet, "No progress bar")->group("Output");
   describe(*command, *a);
-  commands.push_back({command, [a, run](const Words&) {
+  commands.push_back({command, [a, run](const AfterDashes&) {
                         Interrupt interrupt;
                         auto client = connect(*a, {.interrupt_fd = interrupt.fd()});
                         const auto done = client ? run(*client, *a) : Result<>(tl::unexpected<Error>(client.error()));

@@ -106,6 +106,6 @@ def test_detached_processes_are_listed_and_followed(cli, sandbox):
 def test_logs_from_an_event_on(cli, sandbox):
     pid = cli("exec", "-d", sandbox, "sh", "-c", "echo a; sleep 0.3; echo b").out.strip()
     cli("logs", "-f", sandbox, pid)
-    events = [line for line in cli("logs", "--json", sandbox, pid).stdout.splitlines()]
+    events = cli("logs", "--json=true", sandbox, pid).stdout.splitlines()  # one object on a line
     assert b'"type":"started"' in events[0] and b'"type":"end"' in events[-1]
     assert cli("logs", "--from", "3", sandbox, pid).out == "b\n"

@@ -5,7 +5,7 @@ import pty
 import subprocess
 
 from conftest import COVE, PATIENCE, cove
-from server import new_id
+from server import Server, new_id
 
 
 def test_create_prints_the_id_and_nothing_else(cli, server):
@@ -128,15 +128,17 @@ def test_a_server_that_is_not_there():
     assert "http://" in cove("ls", "--url", "nonsense").err
 
 
-def test_a_key_when_the_server_wants_one(fresh_server):
-    server = fresh_server()
+def test_a_key_when_the_server_wants_one():
+    server = Server()
     made = cove("key", "create", "--json", "--tenant", "me", "--state-dir", server.state_dir)
     assert made.status == 0, made.err
-    url = f"http://127.0.0.1:{server.port}"
-    server.restart()
+    with server:
+        keys_open_the_door(f"http://127.0.0.1:{server.port}", made.result["key"])
+
+
+def keys_open_the_door(url, key):
     run = cove("ls", "--url", url)
     assert run.status == 1 and run.err == "cove: this server wants a key: --key or COVE_API_KEY\n"
-    key = made.result["key"]
     assert cove("ls", "--url", url, "--key", key).status == 0
     assert cove("ls", "--url", url, env={"COVE_API_KEY": key}).status == 0
     assert cove("ls", "--url", f"{url}/{key}").status == 0, "a key as a prefix of the address"

@@ -122,7 +122,7 @@ def test_json_says_what_was_done(cli, sandbox, tree, workdir):
 
 def test_a_bar_for_people_and_none_for_programs(server, sandbox, workdir):
     with open(workdir / "big", "wb") as file:
-        file.truncate(150_000_000)
+        file.truncate(100_000_000)
     environment = {**os.environ, "COVE_URL": f"http://127.0.0.1:{server.port}"}
     for options, wanted in (((), True), (("--quiet",), False)):
         master, slave = pty.openpty()
