@@ -682,7 +682,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
     } else {
       end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure->sys_errno));
     }
-    failed.next_ = wire::kFirstOutput;
+    failed.next_ = 1;
     failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
     failed.finish(std::move(end));
   }
