@@ -1,5 +1,5 @@
 # The front door of the repository: `make run` and `make test` are all a newcomer needs.
-.PHONY: help setup build run test bench soak format lint asan clean
+.PHONY: help setup build run test bench soak fuzz format lint asan clean
 .DEFAULT_GOAL := help
 
 PYTHON := /usr/bin/python3
@@ -14,7 +14,7 @@ setup: ## install the Debian packages that are missing; silent when nothing is
 build: setup ## leaves build/cove
 	@scripts/build release
 
-run: build ## build, show what to try, and open a sandboxed shell
+run: build ## build and serve on 127.0.0.1:8000; says what to try
 	@scripts/first-run build/cove
 
 test: build ## every test: unit, kernel, command line, attacks, leaks
@@ -30,6 +30,9 @@ bench: build ## Cove beside bubblewrap, in one run, as ratios
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove
 
+fuzz: setup ## the fuzzers, a minute each
+	@scripts/fuzz 60
+
 format: ## clang-format over everything of ours
 	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-19 -i
 
@@ -37,4 +40,4 @@ lint: build ## clang-tidy over everything of ours
 	@run-clang-tidy-19 -quiet -p build "$(CURDIR)/src/.*"
 
 clean: ## remove what was built
-	@rm -rf build build-dev build-asan build-tsan
+	@rm -rf build build-dev build-asan build-fuzz build-tsan

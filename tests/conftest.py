@@ -257,3 +257,11 @@ def sandbox(server):
     name = server.create(ttlSeconds=300)
     yield name
     server.delete("/v1/sandboxes/" + name)
+
+
+@pytest.fixture
+def cli(server):
+    """cli("exec", …) is `cove exec …` told where the shared server is."""
+    def run(*arguments, env=None, **options):
+        return cove(*arguments, env={"COVE_URL": f"http://127.0.0.1:{server.port}", **(env or {})}, **options)
+    return run

@@ -40,7 +40,8 @@ TEST(Base64, PadsAsRfc4648) {
 }
 
 TEST(Base64, ComesBackAsItWent) {
-  for (const std::string& bytes : {std::string(), std::string("a"), std::string("ab"), std::string("abc"), std::string("\xff\0\x7f~", 4)}) {
+  for (const std::string& bytes :
+       {std::string(), std::string("a"), std::string("ab"), std::string("abc"), std::string("\xff\0\x7f~", 4)}) {
     EXPECT_EQ(from_base64(base64(bytes)), bytes);
     EXPECT_EQ(from_base64url(to_base64url(bytes)), bytes);
   }

@@ -1,9 +1,5 @@
 #include "config/config.hpp"
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,6 +10,7 @@
 #include "base/io.hpp"
 #include "base/units.hpp"
 #include "config/keys.hpp"
+#include "config/toml.hpp"
 #include "config/value.hpp"
 
 namespace cove::config {

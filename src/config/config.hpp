@@ -94,11 +94,11 @@ struct Config {
 using Settings = std::map<std::string, std::string, std::less<>>;
 
 struct LoadInput {
-  std::string file = {};                             // --config; empty: COVE_CONFIG, else `default_file` if it exists
+  std::string file;                                  // --config; empty: COVE_CONFIG, else `default_file` if it exists
   std::string default_file = "/etc/cove/cove.toml";  //
-  std::string default_state_dir = {};                // keeper::default_state_dir()
-  Settings environment = {};                         // NAME to value; `cove_environment()` in the real program
-  Settings flags = {};                               // key name ("sandbox.memory") to text
+  std::string default_state_dir;                     // keeper::default_state_dir()
+  Settings environment;                              // NAME to value; `cove_environment()` in the real program
+  Settings flags;                                    // key name ("sandbox.memory") to text
 };
 
 // The COVE_* part of our environment.

@@ -144,6 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
     , Wrong,
     testing::ValuesIn(std::vector<WrongFile>{
         {"Syntax", "listen = \n", {"cove-test-config", ":1: "}},
+        {"LettersThatTheParserDoesNotExpect", "gr\u00f6\u00dfe = 1", {":1: "}},
+        {"QuotesThatTheParserDoesNotExpect", "[http]\na'''''''' = 1", {":2: "}},
         {"BadValue", "\n[sandbox]\nmemory = \"lots\"\n", {"sandbox.memory (", ":3): ", "is not a size"}},
         {"WrongType", "drain = true", {"drain (", "must be a duration"}},
         {"TextForANumber", "max_sandboxes = \"5\"", {"max_sandboxes (", "must be a whole number"}},

@@ -44,10 +44,10 @@ struct Key {
   std::string_view fallback;  // the default, as text
   Reload reload;
   Field field;
-  std::string_view help;                       // one sentence
-  std::uint64_t least = 0;                     // of counts, thousandths of cores, bytes, milliseconds
-  std::uint64_t most = 0;                      // 0: whatever fits
-  std::vector<std::string_view> choices = {};  // in the order of the enum
+  std::string_view help;                  // one sentence
+  std::uint64_t least = 0;                // of counts, thousandths of cores, bytes, milliseconds
+  std::uint64_t most = 0;                 // 0: whatever fits
+  std::vector<std::string_view> choices;  // in the order of the enum
 
   [[nodiscard]] std::string env() const;           // COVE_SANDBOX_MEMORY
   [[nodiscard]] std::string flag() const;          // --sandbox-memory

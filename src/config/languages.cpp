@@ -1,10 +1,8 @@
 #include "config/languages.hpp"
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
 #include <algorithm>
+
+#include "config/toml.hpp"
 
 extern "C" {
 extern const char cove_languages_toml[];

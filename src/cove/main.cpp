@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "cove/client_options.hpp"
 #include "cove/console.hpp"
 #include "cove/doctor_command.hpp"
 #include "cove/key_command.hpp"
+#include "cove/noxrc_command.hpp"
 #include "cove/run_command.hpp"
 #include "cove/run_report.hpp"
+#include "cove/serve_command.hpp"
 
 namespace {
 
@@ -36,6 +39,7 @@ int refuse(const std::string& message, bool as_json) {
 int main(int argc, char** argv) {
   open_standard_streams();
   ::signal(SIGXFSZ, SIG_IGN);  // a file too large for the caller's limit is an error to tell, not a death
+  if (const auto words = cove::cli::noxrc_words(argc, argv)) return cove::cli::noxrc_command(*words);
   CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.",
                "cove");
   app.require_subcommand(1);
@@ -53,6 +57,18 @@ int main(int argc, char** argv) {
   auto* key = app.add_subcommand("key", "Make, list and revoke the API keys of a server");
   cove::cli::KeyArguments key_arguments;
   cove::cli::describe(*key, key_arguments);
+
+  auto* serve = app.add_subcommand("serve", "Serve sandboxes over HTTP, until told to stop");
+  cove::cli::ConfigFlags serve_flags;
+  serve_flags.describe(*serve);
+
+  auto* routes = app.add_subcommand("routes", "List every address the server answers");
+  bool routes_json = false;
+  routes->add_flag("--json", routes_json, "Print a JSON array instead of a table");
+
+  const auto client_commands = cove::cli::add_client_commands(app);
+  // Taken before anything is parsed: its words follow rules of their own.
+  app.add_subcommand("noxrc", "The NoxRunner command line, as it is (cove noxrc --help)");
 
   // What follows the first -- is never ours to read as options.
   const std::vector<std::string> all(argv + 1, argv + argc);
@@ -73,6 +89,11 @@ int main(int argc, char** argv) {
     return refuse(fmt::format("{} (cove --help shows how)", error.what()), as_json);
   }
   if (*key) return cove::cli::key_command(key_arguments);
+  if (*serve) return cove::cli::serve_command(serve_flags);
+  for (const auto& command : client_commands) {
+    if (*command.app) return command.run(dashes == all.end() ? std::nullopt : std::optional(after));
+  }
+  if (*routes) return cove::cli::routes_command(routes_json);
   if (*run) {
     auto words = run->remaining();
     if (!words.empty() && words.front().size() > 1 && words.front().starts_with('-')) {

@@ -27,7 +27,8 @@ Result<> copy(int from, int to, const std::string& path, std::uint64_t length) {
   std::vector<char> chunk(kChunk);
   while (length > 0) {
     const auto n = ::read(from, chunk.data(), std::min<std::uint64_t>(chunk.size(), length));
-    if (n < 0 && errno == EINTR && stop_requested == 0) continue;
+    if (n <= 0 && stop_requested != 0) return fail(Errc::unavailable, "asked to stop");
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(errno, "read {}", shown(path));
     if (n == 0) break;
     if (const auto written = write_all(to, {chunk.data(), static_cast<std::size_t>(n)}); !written)

@@ -32,10 +32,9 @@ Result<> PlainStream::fill() {
   unread_ = {input_.data(), kept};
   while (!at_end_) {
     const auto n = ::read(fd_, input_.data() + kept, input_.size() - kept);
-    if (n < 0 && errno == EINTR) {
-      if (stop_requested != 0) return fail(Errc::unavailable, "asked to stop before the archive was read");
-      continue;
-    }
+    // Also at the end of the input, which may be there only because whoever sends it has given up.
+    if (n <= 0 && stop_requested != 0) return fail(Errc::unavailable, "asked to stop before the archive was read");
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(errno, "read the archive");
     at_end_ = n == 0;
     bytes_in_ += static_cast<std::uint64_t>(n);

@@ -155,8 +155,8 @@ std::pair<int, int> open_terminal(const wire::Spawn& spawn) {
 }  // namespace
 
 std::uint64_t cpu_usec(const rusage& usage) {
-  return static_cast<std::uint64_t>((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
-                                    usage.ru_stime.tv_usec);
+  return static_cast<std::uint64_t>((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 +
+                                    usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {

@@ -33,8 +33,9 @@ OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::si
   auto& from = source(stream);
   const bool thrown_away = ignoring_ || from.kept >= limit_;
   const std::size_t room =
-      thrown_away ? scratch_size
-                  : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, kWindow - (from.kept - from.acknowledged)));
+      thrown_away
+          ? scratch_size
+          : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, kWindow - (from.kept - from.acknowledged)));
   if (room == 0) return Read::nothing_now;
   const auto n = ::read(from.fd, scratch, room);
   if (n < 0) {
@@ -52,8 +53,8 @@ OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::si
 
 void OutputLog::keep(wire::Stream stream, std::string_view bytes) {
   auto& from = source(stream);
-  const bool merge = cursor_ < pieces_.size() && pieces_.back().stream == stream &&
-                     pieces_.back().size + bytes.size() <= kMergeUpTo;
+  const bool merge =
+      cursor_ < pieces_.size() && pieces_.back().stream == stream && pieces_.back().size + bytes.size() <= kMergeUpTo;
   if (merge) {
     pieces_.back().size += static_cast<std::uint32_t>(bytes.size());
   } else {
@@ -70,10 +71,11 @@ void OutputLog::keep(wire::Stream stream, std::string_view bytes) {
 std::optional<wire::Output> OutputLog::unsent() const {
   if (cursor_ == pieces_.size()) return std::nullopt;
   const auto& piece = pieces_[cursor_];
-  return wire::Output{.stream = piece.stream,
-                      .sequence = piece.sequence,
-                      .offset = piece.offset,
-                      .bytes = std::string_view(data_).substr(static_cast<std::size_t>(piece.begin - data_begin_), piece.size)};
+  return wire::Output{
+      .stream = piece.stream,
+      .sequence = piece.sequence,
+      .offset = piece.offset,
+      .bytes = std::string_view(data_).substr(static_cast<std::size_t>(piece.begin - data_begin_), piece.size)};
 }
 
 void OutputLog::rewind(std::uint64_t sequence) {
@@ -90,7 +92,8 @@ void OutputLog::acknowledge(wire::Stream stream, std::uint64_t offset) {
 // Oldest first, and only what has been sent and acknowledged.
 void OutputLog::trim() {
   const auto held = [&] {
-    return static_cast<std::size_t>(data_begin_ + data_.size() - pieces_[first_].begin) + (pieces_.size() - first_) * kPieceCost;
+    return static_cast<std::size_t>(data_begin_ + data_.size() - pieces_[first_].begin) +
+           (pieces_.size() - first_) * kPieceCost;
   };
   while (first_ < cursor_ && held() > history_) {
     const auto& piece = pieces_[first_];

@@ -66,7 +66,9 @@ class OutputLog {
     std::uint32_t size;
     wire::Stream stream;
   };
-  [[nodiscard]] const Source& source(wire::Stream stream) const { return sources_[stream == wire::Stream::err ? 1 : 0]; }
+  [[nodiscard]] const Source& source(wire::Stream stream) const {
+    return sources_[stream == wire::Stream::err ? 1 : 0];
+  }
   [[nodiscard]] Source& source(wire::Stream stream) { return sources_[stream == wire::Stream::err ? 1 : 0]; }
   void keep(wire::Stream stream, std::string_view bytes);
   void trim();

@@ -24,7 +24,8 @@ struct Fixture {
   }
   OutputLog::Read read(Stream stream) { return log.read_some(stream, scratch.data(), scratch.size()); }
   void wrote(Stream stream, const std::string& text) {
-    EXPECT_EQ(::write(pipes[stream == Stream::err ? 1 : 0][1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(::write(pipes[stream == Stream::err ? 1 : 0][1], text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
     EXPECT_EQ(read(stream), OutputLog::Read::some);
   }
   std::string send_all() {

@@ -33,8 +33,8 @@ struct Process {
   void kill_round();
 
   // The end of a process is its exit, not the end of its pipes, which children it left behind may hold open for ever.
-  // What was in the pipes at its exit is delivered, and what follows within a moment; then it has ended, and the rest is
-  // read into nothing.
+  // What was in the pipes at its exit is delivered, and what follows within a moment; then it has ended, and the rest
+  // is read into nothing.
   void settle();
   // Milliseconds until settle() or kill_round() should be called; -1 when only a descriptor can bring news.
   [[nodiscard]] std::int64_t next_turn() const;

@@ -176,6 +176,8 @@ Result<> build(const fs::path& root) {
   }
   COVE_CHECK(write_new(root / std::string_view(jail::kInitPath).substr(1), embedded_init(), 0555));
   for (const auto& tool : embedded_tools()) COVE_CHECK(write_new(root / "cove/bin" / tool.name, tool.content, 0755));
+  // `python` is python3, also where the host does not say so.
+  if (::symlink("/usr/bin/python3", (root / "cove/bin/python").c_str()) != 0) return fail_errno(errno, "link python");
   return {};
 }
 

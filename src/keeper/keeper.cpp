@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -118,18 +118,20 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   if (options.keep && !predecessor) remove_record(options.state_dir);  // nobody is left of what it tells of
   const bool adopting = static_cast<bool>(predecessor);
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
-  COVE_TRY(auto identity, choose_identity(options.keep ? options.state_dir : "", adopting ? record->range : std::nullopt));
+  COVE_TRY(auto identity,
+           choose_identity(options.keep ? options.state_dir : "", adopting ? record->range : std::nullopt));
   const bool give_away = identity.mode == IdentityMode::root;
   Devices devices;
   const std::string tree_name = adopting       ? record->cgroup_name
                                 : options.keep ? kept_tree_name(identity, options.state_dir)
                                                : fmt::format("cove-{}", ::getpid());
-  COVE_TRY(keeper.tree_, sys::CgroupTree::create({.name = tree_name,
-                                                  .owner = give_away ? identity.first : ::getuid(),
-                                                  .group = give_away ? identity.first_group : ::getgid(),
-                                                  .ignore_unified = options.ignore_unified,
-                                                  .kept = options.keep,
-                                                  .bases = adopting ? record->cgroup_bases : decltype(record->cgroup_bases)()}));
+  COVE_TRY(keeper.tree_,
+           sys::CgroupTree::create({.name = tree_name,
+                                    .owner = give_away ? identity.first : ::getuid(),
+                                    .group = give_away ? identity.first_group : ::getgid(),
+                                    .ignore_unified = options.ignore_unified,
+                                    .kept = options.keep,
+                                    .bases = adopting ? record->cgroup_bases : decltype(record->cgroup_bases)()}));
   if (give_away) {
     // The keeper will not be able to walk to a state directory that only root may enter: take it there as a mount.
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
@@ -155,8 +157,9 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   UniqueFd gate_end(ends[0]);
   UniqueFd gate(ends[1]);
 
-  auto clone = sys::clone_process({.namespaces = adopting ? 0U : static_cast<std::uint64_t>(CLONE_NEWUSER | CLONE_NEWNS),
-                                   .cgroup_fd = keeper.tree_.keeper_fd()});
+  auto clone =
+      sys::clone_process({.namespaces = adopting ? 0U : static_cast<std::uint64_t>(CLONE_NEWUSER | CLONE_NEWNS),
+                          .cgroup_fd = keeper.tree_.keeper_fd()});
   if (clone.pid < 0)
     return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
   if (clone.pid == 0) {

@@ -36,8 +36,8 @@ struct KeeperOptions {
   std::string state_dir;
   std::uint32_t device_sets = 1;  // how many sandboxes at a time get device nodes of their own
   bool ignore_unified = false;    // tests
-  // Sandboxes outlive this keeper: when its front is gone it goes too and leaves them, and the next keeper with the same
-  // state directory finds them. The caller must hold a lock on that directory.
+  // Sandboxes outlive this keeper: when its front is gone it goes too and leaves them, and the next keeper with the
+  // same state directory finds them. The caller must hold a lock on that directory.
   bool keep = false;
 };
 

@@ -24,8 +24,21 @@ std::uint64_t inode_of(int fd) {
   return ::fstat(fd, &st) == 0 ? st.st_ino : 0;
 }
 
-bool called_init(const std::string& pid) {
-  return read_file_at(AT_FDCWD, fmt::format("/proc/{}/comm", pid)).value_or("") == "cove-init\n";
+// The first process of a pid namespace one below ours: "NSpid: 1234 1".
+bool first_of_its_kind(const std::string& pid) {
+  const auto status = read_file_at(AT_FDCWD, fmt::format("/proc/{}/status", pid)).value_or("");
+  const auto line = status.find("\nNSpid:\t");
+  return line != std::string::npos && status.compare(line + 8, pid.size() + 3, fmt::format("{}\t1\n", pid)) == 0;
+}
+
+// The number of a namespace may have been given to another since: its sandboxes are known by where they are counted,
+// too.
+bool is_counted_in(const std::string& pid, const Record& record) {
+  bool any = false;
+  for (const auto& base : record.cgroup_bases) any = any || !base.empty();
+  if (!any) return true;
+  const auto groups = read_file_at(AT_FDCWD, fmt::format("/proc/{}/cgroup", pid)).value_or("");
+  return groups.find(fmt::format("/{}/", record.cgroup_name)) != std::string::npos;
 }
 
 }  // namespace
@@ -33,7 +46,9 @@ bool called_init(const std::string& pid) {
 UniqueFd find_user_namespace(const Record& record) {
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), [](DIR* d) { return ::closedir(d); });
   while (const auto* entry = proc ? ::readdir(proc.get()) : nullptr) {
-    if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !called_init(entry->d_name)) continue;
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !first_of_its_kind(entry->d_name) ||
+        !is_counted_in(entry->d_name, record))
+      continue;
     auto parent = parent_user_namespace(entry->d_name);
     if (parent && inode_of(parent.get()) == record.user_namespace) return parent;
   }
@@ -44,7 +59,7 @@ bool is_our_init(pid_t pid) {
   const auto parent = parent_user_namespace(std::to_string(pid));
   struct stat ours{};
   return parent && ::stat("/proc/self/ns/user", &ours) == 0 && inode_of(parent.get()) == ours.st_ino &&
-         called_init(std::to_string(pid));
+         first_of_its_kind(std::to_string(pid));
 }
 
 }  // namespace cove::keeper

@@ -53,7 +53,8 @@ std::optional<Record> read_record(const std::string& state_dir) {
 }
 
 Result<> write_record(const std::string& state_dir, const Record& record) {
-  auto text = fmt::format("boot {}\nuser_namespace {}\ncgroup {}\n", boot_id(), record.user_namespace, record.cgroup_name);
+  auto text =
+      fmt::format("boot {}\nuser_namespace {}\ncgroup {}\n", boot_id(), record.user_namespace, record.cgroup_name);
   if (record.range) text += fmt::format("range {}\n", *record.range);
   for (std::size_t slot = 0; slot < record.cgroup_bases.size(); ++slot) {
     if (!record.cgroup_bases[slot].empty()) text += fmt::format("base {} {}\n", slot, record.cgroup_bases[slot]);

@@ -255,8 +255,8 @@ Sandbox& Service::keep_watch(Sandbox sandbox) {
   return kept;
 }
 
-// The front tells where the sandbox was; the kernel tells whether that is one of ours. A front that lies gets power over
-// nothing that it had not already.
+// The front tells where the sandbox was; the kernel tells whether that is one of ours. A front that lies gets power
+// over nothing that it had not already.
 Result<> Service::adopt(const wire::KeeperRequest& request) {
   if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
   if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
@@ -473,7 +473,10 @@ int Service::run() {
       if (tag.source == Source::oom) sandbox.recheck_memory_until = Clock::now() + kMemoryRecheckFor;
     }
     check_memory();
-    if (front_gone_ && options_.keep) return 0;
+    if (front_gone_ && options_.keep) {
+      spare_cgroup_.reset();
+      return 0;
+    }
     if (front_gone_ && options_.front) {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.front.get(), nullptr);
       options_.front.reset();

@@ -33,13 +33,14 @@ std::string this_boot() {
 }  // namespace
 
 Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
-                   Options options, Log log)
+                   Options options, Log log, std::function<void()> on_keeper_hung)
     : executor_(executor),
       tasks_(tasks),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
-      keeper_(executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }),
+      keeper_(
+          executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }, std::move(on_keeper_hung)),
       surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
       sooner_(executor),
       events_changed_(executor),
@@ -83,6 +84,7 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
       continue;
     }
     if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // that one died too
+    if (sandbox->state() == State::deleting) continue;                                   // gone is what it was to be
     log_(fmt::format("lost sandbox={} pod={} reason=\"{}\"", sandbox->row().id, sandbox->row().pod_name,
                      adopted.error().message));
     ++counters_.lost;
@@ -201,7 +203,10 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
     // Whatever was made of it goes; that nothing is left is seen to in the background.
     sandbox->set_state(State::running);
     co_await remove(sandbox, "failed");
-    co_return tl::unexpected<Error>(made.error());
+    // Whatever the kernel said, it said it to us: to the caller it is a failure of the server, or one that may pass.
+    auto error = made.error();
+    if (error.code != Errc::unavailable && error.code != Errc::over_limit) error.code = Errc::io;
+    co_return tl::unexpected<Error>(std::move(error));
   }
   sandbox->set_state(State::running);
   ++counters_.created;

@@ -25,9 +25,9 @@ struct KeyRow {
   std::string hash;    // sha256_hex of the key; the key itself is nowhere
   std::string prefix;  // its first characters, to recognise it by
   std::int64_t created_unix_ms = 0;
-  std::optional<std::int64_t> revoked_unix_ms = {};
-  KeyQuotas quotas = {};
-  std::string note = {};
+  std::optional<std::int64_t> revoked_unix_ms;
+  KeyQuotas quotas;
+  std::string note;
 
   bool operator==(const KeyRow&) const = default;
 };

@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-KeyRow row(std::string id, std::string tenant, std::int64_t created) {
+KeyRow row(const std::string& id, std::string tenant, std::int64_t created) {
   return {.id = id,
           .tenant = std::move(tenant),
           .hash = sha256_hex(id),

@@ -33,7 +33,7 @@ struct ProcessRow {
   bool input_open = false;
   std::int64_t started_unix_ms = 0;
   std::int64_t deadline_boot_ms = 0;  // 0: none
-  std::optional<ProcessEnd> end = {};
+  std::optional<ProcessEnd> end;
 
   bool operator==(const ProcessRow&) const = default;
 };

@@ -40,9 +40,9 @@ struct SandboxRow {
 
 struct SandboxFilter {
   std::string tenant;
-  std::string state = {};                                        // empty: any
-  std::vector<std::pair<std::string, std::string>> labels = {};  // all must match
-  std::string after = {};                                        // only names that sort behind this one
+  std::string state;                                        // empty: any
+  std::vector<std::pair<std::string, std::string>> labels;  // all must match
+  std::string after;                                        // only names that sort behind this one
   std::uint32_t limit = 100;
 };
 

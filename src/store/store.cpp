@@ -4,14 +4,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <ctime>
+#include <filesystem>
 
 #include "base/io.hpp"
 #include "store/schema.hpp"
 
 namespace cove::store {
 namespace {
+
+constexpr const char* kBroken = ".broken-";
 
 // Looked at by name: closing a descriptor of it would drop the locks that SQLite holds.
 Result<> check_file(int dir_fd, const std::string& path) {
@@ -54,7 +56,7 @@ Result<> check(Database& database) {
 }
 
 Result<std::string> move_aside(int dir_fd, const std::string& path, const std::string& why) {
-  const auto suffix = fmt::format(".broken-{}", std::time(nullptr));
+  const auto suffix = fmt::format("{}{}", kBroken, std::time(nullptr));
   for (const auto* part : {"-wal", "-shm", ""}) {
     const auto from = std::string(kDatabaseFile) + part;
     const auto to = std::string(kDatabaseFile) + suffix + part;
@@ -65,6 +67,14 @@ Result<std::string> move_aside(int dir_fd, const std::string& path, const std::s
       "{} could not be used ({}); it was kept as {}{} and an empty one begun: sandboxes and keys that were in it are "
       "forgotten",
       path, why, path, suffix);
+}
+
+bool broken_ones_in(const std::string& dir) {
+  std::error_code ec;
+  for (std::filesystem::directory_iterator entry(dir, ec), end; !ec && entry != end; entry.increment(ec)) {
+    if (entry->path().filename().string().starts_with(std::string(kDatabaseFile) + kBroken)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -98,6 +108,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_b
   if (!database) return tl::unexpected<Error>(database.error());
   auto store = std::make_unique<Store>(std::move(*database));
   store->warning_ = std::move(warning);
+  store->keys_may_be_lost_ = broken_ones_in(dir);
   return store;
 }
 

@@ -53,9 +53,11 @@ class Store {
   Result<std::int64_t> data_version();
   // Looks through the whole file; Errc::io with the first thing that is wrong.
   Result<> quick_check();
-  // What was moved aside at open, as a sentence for the log; empty when all was well. The keys went with it: "no keys"
-  // then does not mean that the server is meant to be open.
+  // What was moved aside at open, as a sentence for the log; empty when all was well.
   [[nodiscard]] const std::string& warning() const { return warning_; }
+  // A database was moved aside, now or in an earlier start, and still lies there: keys may have gone with it, and "no
+  // keys" does not mean that the server is meant to be open. Whoever removes the file has seen it.
+  [[nodiscard]] bool keys_may_be_lost() const { return keys_may_be_lost_; }
 
  private:
   Database database_;
@@ -65,6 +67,7 @@ class Store {
   IdempotencyTable idempotency_;
   KeyTable keys_;
   std::string warning_;
+  bool keys_may_be_lost_ = false;
 };
 
 }  // namespace cove::store

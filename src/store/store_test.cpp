@@ -103,6 +103,19 @@ TEST(Store, MovesAsideWhatIsNoDatabase) {
   EXPECT_THAT(store->warning(), testing::HasSubstr("cove.db.broken-"));
   EXPECT_THAT(names_in(dir.path()), testing::Contains(testing::StartsWith("cove.db.broken-")));
   EXPECT_TRUE(store->sandboxes().insert(sandbox("a")));
+  EXPECT_TRUE(store->keys_may_be_lost());
+}
+
+TEST(Store, RemembersThatKeysMayBeLostUntilTheBrokenFileIsRemoved) {
+  const TestDirectory dir;
+  EXPECT_FALSE(dir.open()->keys_may_be_lost());
+  const auto broken = dir.file() + ".broken-1";
+  std::ofstream(broken).close();
+  const auto store = dir.open();
+  EXPECT_TRUE(store->keys_may_be_lost());
+  EXPECT_TRUE(store->warning().empty());
+  fs::remove(broken);
+  EXPECT_FALSE(dir.open()->keys_may_be_lost());
 }
 
 TEST(Store, MovesAsideADamagedOne) {

@@ -205,7 +205,8 @@ Result<> CgroupTree::settle_unified(const Options& options) {
   v2_pids_ = lists(words, "pids", ' ');
   v2_cpu_ = lists(words, "cpu", ' ');
 
-  if (::mkdirat(dir, "keeper", 0755) != 0 && !(options.kept && errno == EEXIST)) return fail_errno(errno, "make the keeper's control group");
+  if (::mkdirat(dir, "keeper", 0755) != 0 && !(options.kept && errno == EEXIST))
+    return fail_errno(errno, "make the keeper's control group");
   COVE_TRY(keeper_, open_at(dir, "keeper", kDirFlags));
   for (const char* file :
        {"cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"}) {
@@ -301,7 +302,8 @@ std::vector<std::string> CgroupTree::leaves() const {
   for (const auto& parent : parents_) {
     if (!parent.dir) continue;
     for (auto& name : directories_in(parent.dir.get())) {
-      if (name != "keeper" && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+      if (name != "keeper" && std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
     }
   }
   return names;
@@ -339,6 +341,14 @@ void CgroupTree::clear() {
 CgroupTree::~CgroupTree() {
   if (made_by_ != ::getpid()) return;
   if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
+  if (kept_) {
+    // Only what is empty can be removed: whoever lives on keeps its group.
+    for (const auto& parent : parents_) {
+      if (!parent.dir) continue;
+      for (const auto& leaf : directories_in(parent.dir.get()))
+        ::unlinkat(parent.dir.get(), leaf.c_str(), AT_REMOVEDIR);
+    }
+  }
   for (const auto& parent : parents_) {
     if (!parent.dir || ::unlinkat(parent.base.get(), name_.c_str(), AT_REMOVEDIR) == 0 || kept_) continue;
     clear();

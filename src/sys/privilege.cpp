@@ -28,7 +28,10 @@ bool drop_all_capabilities() noexcept {
   constexpr auto kLocked = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
                            SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
                            SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-  if (::prctl(PR_SET_SECUREBITS, kLocked, 0, 0, 0) != 0) return false;
+  return ::prctl(PR_SET_SECUREBITS, kLocked, 0, 0, 0) == 0 && give_up_capabilities();
+}
+
+bool give_up_capabilities() noexcept {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   const __user_cap_data_struct none[2] = {};
   return ::syscall(SYS_capset, &header, none) == 0;

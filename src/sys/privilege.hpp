@@ -9,6 +9,8 @@ namespace cove::sys {
 // Empties all five capability sets for good: bounding, ambient, inheritable, permitted, effective; locks the
 // securebits.
 bool drop_all_capabilities() noexcept;
+// Empties those that are held, which everybody may: with no_new_privileges there is no way back to any.
+bool give_up_capabilities() noexcept;
 bool set_no_new_privileges() noexcept;
 // Real, effective and saved ids. Raw calls: glibc's wrappers signal every thread, and a fork has one.
 bool set_ids(uid_t uid, gid_t gid) noexcept;

@@ -81,7 +81,8 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     message.files.push_back(std::move(file));
   }
   const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::make_link &&
-                    message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox && message.supervision <= Supervision::tree;
+                    message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox &&
+                    message.supervision <= Supervision::tree;
   if (!sane) return std::nullopt;
   return message;
 }

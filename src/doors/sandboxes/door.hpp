@@ -1,8 +1,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "config/config.hpp"
 #include "http/exchange.hpp"
@@ -22,16 +24,34 @@ struct Services {
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
   std::function<bool()> draining;
+  std::map<std::pair<std::string, std::string>, std::string> creating =
+      {};             // tenant, Idempotency-Key: hash of the body
+  int transfers = 0;  // file work going on now, for which a server that stops waits
 };
 
-// `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md).
-void add_routes(http::Router& router, Services& services);
+// Counts as file work while it lives.
+class Transfer {
+ public:
+  explicit Transfer(Services& services) : services_(&services) { ++services.transfers; }
+  Transfer(Transfer&& other) noexcept : services_(std::exchange(other.services_, nullptr)) {}
+  Transfer& operator=(Transfer&&) = delete;
+  ~Transfer() {
+    if (services_ != nullptr) --services_->transfers;
+  }
+
+ private:
+  Services* services_;
+};
+
+// `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md). Null: for the table alone,
+// nothing may be called.
+void add_routes(http::Router& router, Services* services);
 
 // In the other files of this door.
-void add_lifecycle_routes(http::Router& router, Services& services);
-void add_exec_routes(http::Router& router, Services& services);
-void add_process_routes(http::Router& router, Services& services);
-void add_file_routes(http::Router& router, Services& services);
-void add_event_routes(http::Router& router, Services& services);
+void add_lifecycle_routes(http::Router& router, Services* services);
+void add_exec_routes(http::Router& router, Services* services);
+void add_process_routes(http::Router& router, Services* services);
+void add_file_routes(http::Router& router, Services* services);
+void add_event_routes(http::Router& router, Services* services);
 
 }  // namespace cove::doors::sandboxes

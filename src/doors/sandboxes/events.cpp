@@ -79,12 +79,12 @@ Task<> get_events(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_event_routes(http::Router& router, Services& services) {
-  auto* s = &services;
+void add_event_routes(http::Router& router, Services* services) {
+  auto* s = services;
   router.add(http::verb::get, "/v1/events", [s](auto& exchange) { return get_events(*s, exchange); });
 }
 
-void add_routes(http::Router& router, Services& services) {
+void add_routes(http::Router& router, Services* services) {
   add_lifecycle_routes(router, services);
   add_exec_routes(router, services);
   add_process_routes(router, services);

@@ -31,21 +31,29 @@ Result<std::string> path_query(const http::Request& request, std::string_view na
 struct Work {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   sandbox::Sandbox::Activity activity;
+  Transfer transfer;
 };
+
+std::function<bool()> gone(const http::Exchange& exchange) {
+  return [&exchange] { return exchange.client_gone(); };
+}
 
 Task<Result<Work>> begin(Services& services, const http::Request& request) {
   auto found = co_await find_sandbox(services, request);
   if (!found) co_return tl::unexpected<Error>(found.error());
-  co_return Work{.sandbox = *found, .activity = sandbox::Sandbox::Activity(*found)};
+  co_return Work{.sandbox = *found, .activity = sandbox::Sandbox::Activity(*found), .transfer = Transfer(services)};
 }
 
-// Passes the body on to the helper. False when the client went before its end: nothing may come of it then.
-Task<Result<>> pass_body_on(http::Exchange& exchange, Helper& helper) {
+// Passes the body on to the helper. Fails when it did not come whole: nothing may come of it then.
+Task<Result<>> pass_body_on(http::Exchange& exchange, Helper& helper, std::uint64_t limit) {
   std::string chunk(kChunk, '\0');
+  std::uint64_t passed = 0;
   while (true) {
     const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
     if (!size) co_return tl::unexpected<Error>(size.error());
     if (*size == 0) break;
+    passed += *size;
+    if (passed > limit) co_return fail(Errc::over_limit, fmt::format("the body is larger than {} bytes", limit));
     const auto written = co_await helper.write(chunk.substr(0, *size));
     if (!written) co_return Result<>();  // it has found fault already; finish() says which
   }
@@ -68,7 +76,7 @@ Task<> ask_helper(Services& services, http::Exchange& exchange, Result<std::vect
   if (!arguments) co_return co_await refuse(exchange, arguments.error());
   const auto work = co_await begin(services, exchange.request());
   if (!work) co_return co_await refuse(exchange, work.error());
-  auto helper = co_await Helper::start(work->sandbox, std::move(*arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(*arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   auto answer = co_await (*helper)->finish();
@@ -85,18 +93,19 @@ Task<> upload(Services& services, http::Exchange& exchange) {
   if (!dest) co_return co_await refuse(exchange, dest.error());
   const auto config = services.config();
   const auto& limits = config->upload;
-  if (exchange.content_length().value_or(0) > limits.max_body_bytes)
+  if (exchange.content_length().value_or(0) > limits.max_body_bytes) {
     co_return co_await refuse(exchange,
                               {.code = Errc::over_limit,
                                .message = fmt::format("the archive is larger than {} bytes", limits.max_body_bytes)});
+  }
   std::vector<std::string> arguments{"upload",        *dest,
                                      "--max-bytes",   std::to_string(limits.max_unpacked_bytes),
                                      "--max-members", std::to_string(limits.max_members),
                                      "--max-depth",   std::to_string(limits.max_depth),
                                      "--max-ratio",   std::to_string(limits.max_ratio)};
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
-  const auto passed = co_await pass_body_on(exchange, **helper);
+  const auto passed = co_await pass_body_on(exchange, **helper, limits.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
   auto answer = co_await (*helper)->finish();
   if (!answer) co_return co_await refuse(exchange, answer.error());
@@ -109,7 +118,7 @@ Task<> download(Services& services, http::Exchange& exchange) {
   const auto src = path_query(exchange.request(), "src", "/workspace");
   if (!src) co_return co_await refuse(exchange, src.error());
   std::vector<std::string> arguments{"download", *src};
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   auto bytes = co_await (*helper)->read();
@@ -173,6 +182,22 @@ Result<Facts> parse_facts(const std::string& line) {
                .inode = static_cast<std::uint64_t>(number("inode"))};
 }
 
+std::string etag_of(const Facts& facts) {
+  return fmt::format("\"{:x}-{:x}-{:x}\"", facts.inode, facts.size, facts.mtime_ns);
+}
+
+// A list of tags, weak or not, or "*" (RFC 9110, 13.1.2).
+bool names_tag(std::string_view list, std::string_view etag) {
+  while (!list.empty()) {
+    auto tag = take_until(list, ',');
+    while (tag.starts_with(' ')) tag.remove_prefix(1);
+    while (tag.ends_with(' ')) tag.remove_suffix(1);
+    if (tag.starts_with("W/")) tag.remove_prefix(2);
+    if (tag == etag || tag == "*") return true;
+  }
+  return false;
+}
+
 std::string http_date(std::int64_t mtime_ns) {
   const std::time_t seconds = mtime_ns / 1'000'000'000;
   std::tm parts{};
@@ -181,9 +206,10 @@ std::string http_date(std::int64_t mtime_ns) {
   return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};
 }
 
-Task<Result<Facts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path) {
+Task<Result<Facts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path,
+                             std::function<bool()> abandoned) {
   std::vector<std::string> arguments{"read", path, "0", "0"};
-  auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments));
+  auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   (*helper)->end_input();
   auto line = co_await (*helper)->read_line();
@@ -198,21 +224,27 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   const auto path = path_query(request, "path", "");
   if (!path) co_return co_await refuse(exchange, path.error());
   auto range = parse_range(request.header("Range"));
+  // A part of what the client has only counts if it still is what it has; that is for the file's facts to say.
+  if (const auto wanted = request.header("If-Range"); range && !wanted.empty()) {
+    const auto facts = co_await facts_of(work->sandbox, *path, gone(exchange));
+    if (!facts) co_return co_await refuse(exchange, facts.error());
+    if (wanted != etag_of(*facts)) range.reset();
+  }
   std::uint64_t offset = 0;
   std::uint64_t length = INT64_MAX;
   if (range && !range->first) {
     // The end of a file can only be found by its size.
-    const auto facts = co_await facts_of(work->sandbox, *path);
+    const auto facts = co_await facts_of(work->sandbox, *path, gone(exchange));
     if (!facts) co_return co_await refuse(exchange, facts.error());
     offset = facts->size - std::min(facts->size, *range->last);
   } else if (range) {
     offset = *range->first;
-    if (range->last) length = *range->last - offset + 1;
+    if (range->last) length = std::min<std::uint64_t>(*range->last - offset, INT64_MAX - 1) + 1;
   }
   std::vector<std::string> arguments{"read", *path, std::to_string(std::min<std::uint64_t>(offset, INT64_MAX)),
                                      std::to_string(length)};
   if (request.method == http::verb::head) arguments.back() = "0";
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   const auto line = co_await (*helper)->read_line();
@@ -220,19 +252,16 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   const auto facts = parse_facts(*line);
   if (!facts) co_return co_await refuse(exchange, facts.error());
 
-  const auto etag = fmt::format("\"{:x}-{:x}-{:x}\"", facts->inode, facts->size, facts->mtime_ns);
+  const auto etag = etag_of(*facts);
   http::Response head{.status = 200, .content_type = "application/octet-stream"};
   head.headers = {{"ETag", etag},
                   {"Last-Modified", http_date(facts->mtime_ns)},
                   {"Accept-Ranges", "bytes"},
                   {"Cache-Control", "no-cache"}};
-  if (const auto known = request.header("If-None-Match"); known == etag || known == "*") {
+  if (names_tag(request.header("If-None-Match"), etag)) {
     head.status = 304;
     [[maybe_unused]] const auto sent = co_await exchange.send(std::move(head));
     co_return;
-  }
-  if (const auto wanted = request.header("If-Range"); range && !wanted.empty() && wanted != etag) {
-    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the file has changed since If-Range"});
   }
   if (range && offset >= facts->size) {
     auto out = http::error_response(416, "invalid", "Range is outside the file");
@@ -276,9 +305,9 @@ Task<> write_file(Services& services, http::Exchange& exchange) {
     co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "mode must be octal, as 0644"});
   std::vector<std::string> arguments{"write", *path, mode};
   if (*append) arguments.emplace_back("append");
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments));
+  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
-  const auto passed = co_await pass_body_on(exchange, **helper);
+  const auto passed = co_await pass_body_on(exchange, **helper, services.config()->upload.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
   auto answer = co_await (*helper)->finish();
   if (!answer) co_return co_await refuse(exchange, answer.error());
@@ -324,7 +353,7 @@ Result<std::vector<std::string>> mkdir_command(const json::object& body) {
 
 Task<> ask_with_body(Services& services, http::Exchange& exchange,
                      Result<std::vector<std::string>> (*command)(const json::object&)) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   co_await ask_helper(services, exchange, command(*body), 200);
 }
@@ -337,7 +366,7 @@ Task<> watch(Services& services, http::Exchange& exchange) {
   const auto recursive = flag_query(exchange.request(), "recursive");
   if (!recursive) co_return co_await refuse(exchange, recursive.error());
   if (*recursive) command->emplace_back("recursive");
-  auto helper = co_await Helper::start(work->sandbox, std::move(*command));
+  auto helper = co_await Helper::start(work->sandbox, std::move(*command), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto ready = co_await (*helper)->read_line();
   if (!ready) co_return co_await refuse(exchange, ready.error());
@@ -369,13 +398,12 @@ Task<> watch(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_file_routes(http::Router& router, Services& services) {
+void add_file_routes(http::Router& router, Services* services) {
   using http::verb;
-  auto* s = &services;
+  auto* s = services;
   const http::RouteOptions any_size{.body_limit = UINT64_MAX};
-  const http::RouteOptions archive{.body_limit = s->config()->upload.max_body_bytes};
   const std::string files = "/v1/sandboxes/{id}/files";
-  router.add(verb::post, files + "/upload", [s](auto& exchange) { return upload(*s, exchange); }, archive);
+  router.add(verb::post, files + "/upload", [s](auto& exchange) { return upload(*s, exchange); }, any_size);
   router.add(verb::get, files + "/download", [s](auto& exchange) { return download(*s, exchange); });
   router.add(verb::get, files, [s](auto& exchange) { return read_file(*s, exchange); });
   router.add(verb::head, files, [s](auto& exchange) { return read_file(*s, exchange); });

@@ -13,6 +13,7 @@ constexpr std::size_t kBatch = 256U << 10;
 constexpr std::size_t kLineLimit = 64U << 10;
 constexpr std::size_t kAnswerLimit = 16U << 20;
 constexpr std::size_t kErrorLimit = 64U << 10;
+constexpr std::chrono::milliseconds kLookAgain{250};
 
 Errc code_of(std::string_view word) {
   if (word == "invalid") return Errc::invalid;
@@ -25,31 +26,41 @@ Errc code_of(std::string_view word) {
 
 }  // namespace
 
-Helper::Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process)
-    : sandbox_(std::move(sandbox)), process_(std::move(process)), reader_(process_, 1) {}
+Helper::Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process,
+               std::function<bool()> abandoned)
+    : sandbox_(std::move(sandbox)),
+      process_(std::move(process)),
+      reader_(process_, 1),
+      abandoned_(std::move(abandoned)) {}
 
 Helper::~Helper() {
-  if (!process_->end()) process_->signal(SIGTERM);
+  // The signal says that nothing may come of it; the end of its input wakes it if it was just about to wait for more.
+  if (!process_->end()) [[maybe_unused]]
+    const auto told = process_->signal(SIGTERM);
+  end_input();
   sandbox_->release(process_);
 }
 
 async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<sandbox::Sandbox> sandbox,
-                                                           std::vector<std::string> arguments) {
+                                                           std::vector<std::string> arguments,
+                                                           std::function<bool()> abandoned) {
   arguments.insert(arguments.begin(), "/cove/bin/files");
   sandbox::ProcessRequest request{.kind = sandbox::ProcessKind::internal,
                                   .argv = std::move(arguments),
                                   .directory = "/",
                                   .input = sandbox::InputMode::open,
-                                  .delivery = sandbox::Delivery::everything};
+                                  .delivery = sandbox::Delivery::everything,
+                                  .abandoned = abandoned};
   auto started = co_await sandbox->start(std::move(request));
   if (!started) co_return tl::unexpected<Error>(started.error());
-  if ((*started)->end() && (*started)->end()->reason != sandbox::Reason::sandbox_gone) {
-    const auto& end = *(*started)->end();
-    if (end.reason == sandbox::Reason::pids)
-      co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
+  const auto& end = (*started)->end();
+  if (end && (end->reason == sandbox::Reason::timeout || end->reason == sandbox::Reason::cancelled))
+    co_return fail(Errc::unavailable, "the sandbox did not start its file helper in time");
+  if (end && end->reason == sandbox::Reason::pids)
+    co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
+  if (end && end->reason == sandbox::Reason::not_started)
     co_return fail(Errc::io, "the sandbox's file helper could not be started");
-  }
-  co_return std::make_unique<Helper>(std::move(sandbox), std::move(*started));
+  co_return std::make_unique<Helper>(std::move(sandbox), std::move(*started), std::move(abandoned));
 }
 
 void Helper::end_input() {
@@ -67,9 +78,14 @@ bool Helper::take() {
   return !batch.events.empty();
 }
 
+async::Task<> Helper::wait_for_more() {
+  co_await process_->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  if (abandoned_()) over_ = true;
+}
+
 async::Task<std::string> Helper::read() {
   while (rest_.empty() && !over_) {
-    if (!take() && !over_) co_await process_->changed().wait();
+    if (!take() && !over_) co_await wait_for_more();
   }
   co_return std::exchange(rest_, {});
 }
@@ -92,7 +108,7 @@ async::Task<Result<std::string>> Helper::read_line() {
       if (!judged) co_return tl::unexpected<Error>(judged.error());
       co_return fail(Errc::io, "the sandbox's file helper ended too early");
     }
-    if (!take() && !over_) co_await process_->changed().wait();
+    if (!take() && !over_) co_await wait_for_more();
   }
 }
 
@@ -111,6 +127,7 @@ async::Task<Result<std::string>> Helper::finish() {
 }
 
 Result<> Helper::verdict() const {
+  if (!process_->end()) return fail(Errc::unavailable, "nobody waits for it any more");
   const auto& end = *process_->end();
   if (end.reason == sandbox::Reason::sandbox_gone) return fail(Errc::not_found, "the sandbox ended");
   if (end.exit_status == 0) return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,16 +16,19 @@ namespace cove::doors::sandboxes {
 // are bounded here, and nothing it prints is trusted further than the sandbox itself.
 class Helper {
  public:
+  // `abandoned` says that nobody waits for it any more: it is then as if it had ended.
   static async::Task<Result<std::unique_ptr<Helper>>> start(std::shared_ptr<sandbox::Sandbox> sandbox,
-                                                            std::vector<std::string> arguments);
-  Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process);
+                                                            std::vector<std::string> arguments,
+                                                            std::function<bool()> abandoned);
+  Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process,
+         std::function<bool()> abandoned);
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
   // One that still runs is told to clean up and go.
   ~Helper();
 
   // Errc::conflict when it takes no more: finish() says why.
-  async::Task<Result<>> write(std::string bytes) { return process_->write_input(std::move(bytes)); }
+  async::Task<Result<>> write(std::string bytes) { return process_->write_input(std::move(bytes), abandoned_); }
   void end_input();
 
   // The next bytes of its output; empty at its end.
@@ -42,6 +46,7 @@ class Helper {
  private:
   [[nodiscard]] Result<> verdict() const;
   bool take();
+  async::Task<> wait_for_more();
 
   std::shared_ptr<sandbox::Sandbox> sandbox_;
   std::shared_ptr<sandbox::Process> process_;
@@ -49,6 +54,7 @@ class Helper {
   std::string rest_;
   std::string errors_;
   bool over_ = false;
+  std::function<bool()> abandoned_;
 };
 
 }  // namespace cove::doors::sandboxes

@@ -52,7 +52,7 @@ Result<sandbox::ProcessRequest> parse_start(const json::object& body) {
 }
 
 Task<> start_process(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto found = co_await find_sandbox(services, exchange.request());
   if (!found) co_return co_await refuse(exchange, found.error());
@@ -64,6 +64,7 @@ Task<> start_process(Services& services, http::Exchange& exchange) {
     co_return co_await refuse(
         exchange, {.code = Errc::quota, .message = "64 processes run in this sandbox already: end one first"});
   const sandbox::Sandbox::Activity activity(*found);
+  request->abandoned = [&exchange] { return exchange.client_gone(); };
   auto started = co_await (*found)->start(std::move(*request));
   if (!started) co_return co_await refuse(exchange, started.error());
   if ((*started)->end() && (*started)->end()->reason == sandbox::Reason::not_started)
@@ -107,6 +108,8 @@ Task<> get_process(Services& services, http::Exchange& exchange) {
 Task<> delete_process(Services& services, http::Exchange& exchange) {
   const auto named = co_await find_process(services, exchange.request());
   if (!named) co_return co_await refuse(exchange, named.error());
+  if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
+    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the sandbox is paused: resume it first"});
   named->process->stop(sandbox::Reason::cancelled);
   while (!named->process->end()) co_await named->process->changed().wait();
   named->sandbox->forget(named->process);
@@ -165,7 +168,8 @@ Task<> write_stdin(Services& services, http::Exchange& exchange) {
     const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
     if (!size) co_return co_await refuse(exchange, size.error());
     if (*size == 0) break;
-    const auto written = co_await named->process->write_input(chunk.substr(0, *size));
+    const auto written =
+        co_await named->process->write_input(chunk.substr(0, *size), [&exchange] { return exchange.client_gone(); });
     if (!written) co_return co_await refuse(exchange, written.error());
   }
   if (*eof) {
@@ -191,22 +195,20 @@ Result<int> signal_field(const json::object& body) {
 }
 
 Task<> signal_process(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto named = co_await find_process(services, exchange.request());
   if (!named) co_return co_await refuse(exchange, named.error());
   const auto number = signal_field(*body);
   if (!number) co_return co_await refuse(exchange, number.error());
-  if (named->process->end())
-    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the process has ended"});
-  named->process->signal(*number);
+  if (const auto sent = named->process->signal(*number); !sent) co_return co_await refuse(exchange, sent.error());
   named->sandbox->touch();
   http::Response done{.status = 204, .content_type = ""};
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
 }
 
 Task<> resize_process(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto named = co_await find_process(services, exchange.request());
   if (!named) co_return co_await refuse(exchange, named.error());
@@ -216,7 +218,8 @@ Task<> resize_process(Services& services, http::Exchange& exchange) {
   if (!columns) co_return co_await refuse(exchange, columns.error());
   if (!named->process->request().terminal)
     co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the process has no terminal"});
-  named->process->resize(*rows, *columns);
+  if (const auto sent = named->process->resize(*rows, *columns); !sent)
+    co_return co_await refuse(exchange, sent.error());
   named->sandbox->touch();
   http::Response done{.status = 204, .content_type = ""};
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
@@ -229,31 +232,26 @@ Result<> obey(sandbox::Process& process, std::string_view text) {
   if (type == "resize") {
     COVE_TRY(const auto rows, size_field(body, "rows", 24));
     COVE_TRY(const auto columns, size_field(body, "cols", 80));
-    process.resize(rows, columns);
-    return {};
+    return process.resize(rows, columns);
   }
   if (type == "signal") {
     COVE_TRY(const auto number, signal_field(body));
-    process.signal(number);
-    return {};
+    return process.signal(number);
   }
   if (type == "eof") return process.end_input();
   return fail(Errc::invalid, "type must be resize, signal or eof");
 }
 
+// What the person does; an order that cannot be taken ends the connection, so that nothing waits here for ever.
 Task<> take_keys(std::shared_ptr<http::WebSocket> socket, std::shared_ptr<sandbox::Process> process,
                  std::shared_ptr<bool> left) {
   while (true) {
-    auto message = co_await socket->read();
+    const auto message = co_await socket->read();
     if (!message) break;
-    if (message->text) {
-      if (const auto done = obey(*process, message->data); !done && done.error().code == Errc::invalid) {
-        co_await socket->close(1008, done.error().message);
-        break;
-      }
-    } else if (!co_await process->write_input(std::move(message->data))) {
-      continue;  // it has ended: its last words are on their way
-    }
+    const auto done = message->text ? obey(*process, message->data) : process->offer_input(message->data);
+    if (done || process->end()) continue;  // of one that has ended the last words are on their way
+    co_await socket->close(message->text && done.error().code == Errc::invalid ? 1008 : 1013, done.error().message);
+    break;
   }
   *left = true;
   process->changed().notify_all();
@@ -302,9 +300,9 @@ Task<> attach_terminal(Services& services, http::Exchange& exchange) {
 
 }  // namespace
 
-void add_process_routes(http::Router& router, Services& services) {
+void add_process_routes(http::Router& router, Services* services) {
   using http::verb;
-  auto* s = &services;
+  auto* s = services;
   const std::string all = "/v1/sandboxes/{id}/processes";
   const std::string one = all + "/{pid}";
   router.add(verb::post, all, [s](auto& exchange) { return start_process(*s, exchange); });

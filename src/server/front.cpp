@@ -1,0 +1,285 @@
+#include "server/front.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include "async/deadline.hpp"
+#include "base/io.hpp"
+#include "doors/operator/door.hpp"
+#include "doors/sandboxes/door.hpp"
+#include "http/server.hpp"
+#include "sandbox/readiness.hpp"
+#include "server/key_ring.hpp"
+#include "server/log.hpp"
+#include "server/metrics.hpp"
+#include "server/pass_descriptor.hpp"
+
+namespace cove::server {
+namespace {
+
+namespace asio = boost::asio;
+using async::Task;
+using Clock = std::chrono::steady_clock;
+
+http::ServerOptions http_options(const config::Config& config) {
+  http::ServerOptions options;
+  options.max_connections = config.http.max_connections;
+  options.allowed_hosts = config.http.allowed_hosts;
+  options.allowed_origins = config.http.allowed_origins;
+  // Where everybody may connect, the names a server is known by are the operator's to list; the key is the lock.
+  options.check_host = config.listen.loopback() || !config.http.allowed_hosts.empty();
+  return options;
+}
+
+sandbox::Admission::Options admission_options(const config::Config& config) {
+  return {.at_once = config.exec.max_concurrent, .waiting = config.exec.max_queued};
+}
+
+std::string words_of(std::exception_ptr exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown kind";
+  }
+}
+
+class Front {
+ public:
+  Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd run_dir);
+  int run();
+
+ private:
+  Task<> start();
+  Task<> hear_supervisor();
+  Task<> hear_signals();
+  Task<> prune();
+  Task<> finish();
+  void reload();
+  void describe_metrics();
+
+  FrontOptions options_;
+  std::shared_ptr<const config::Config> config_;
+  Log log_;
+  std::unique_ptr<store::Store> store_;
+  UniqueFd run_dir_;
+  asio::io_context loop_{1};
+  async::TaskGroup tasks_;
+  KeyRing keys_;
+  Metrics metrics_;
+  sandbox::Admission admission_;
+  sandbox::Registry registry_;
+  doors::sandboxes::Services sandboxes_;
+  doors::operators::Services operators_;
+  http::Router router_;
+  http::Server server_;
+  asio::signal_set signals_;
+  bool draining_ = false;
+  bool hurry_ = false;
+  int status_ = 0;
+};
+
+Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd run_dir)
+    : options_(std::move(options)),
+      config_(std::make_shared<const config::Config>(options_.config)),
+      log_(config_->log),
+      store_(std::move(store)),
+      run_dir_(std::move(run_dir)),
+      tasks_(loop_.get_executor(),
+             [this](std::string_view name, std::exception_ptr exception) {
+               log_.error(fmt::format("task=\"{}\" failed reason=\"{}\"", name, words_of(exception)));
+             }),
+      keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open),
+      admission_(loop_.get_executor(), admission_options(*config_)),
+      registry_(
+          loop_.get_executor(), tasks_, *store_, run_dir_.get(),
+          {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
+          [this](std::string_view line) { log_.warn(line); },
+          [this] {
+            log_.error("the keeper does not answer");
+            [[maybe_unused]] const auto told = ::send(options_.supervisor.get(), "h", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+          }),
+      sandboxes_{.registry = registry_,
+                 .admission = admission_,
+                 .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
+                 .config = [this] { return config_; },
+                 .draining = [this] { return draining_; }},
+      operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
+                 .metrics = [this] { return metrics_.text(); },
+                 .metrics_access = config_->http.metrics},
+      server_((doors::sandboxes::add_routes(router_, &sandboxes_), doors::operators::add_routes(router_, &operators_),
+               loop_.get_executor()),
+              http_options(*config_), router_, keys_,
+              [this](const http::AccessRecord& record) {
+                metrics_.count(record);
+                log_.access(http::to_log_line(record));
+              },
+              [this](std::string_view where, std::exception_ptr exception) {
+                log_.error(fmt::format("handler=\"{}\" failed reason=\"{}\"", where, words_of(exception)));
+              }),
+      signals_(loop_, SIGTERM, SIGHUP) {
+  describe_metrics();
+}
+
+void Front::describe_metrics() {
+  metrics_.watch("cove_sandboxes", "Sandboxes there are", [this] { return static_cast<double>(registry_.size()); });
+  metrics_.watch("cove_executions_running", "Executions running now", [this] { return admission_.inside(); });
+  metrics_.watch("cove_executions_waiting", "Executions waiting for a place", [this] { return admission_.waiting(); });
+  metrics_.watch("cove_http_connections", "Connections open now",
+                 [this] { return static_cast<double>(server_.connections()); });
+  const auto& counters = registry_.counters();
+  const auto total = [&](const char* name, const char* help, const std::uint64_t& value) {
+    metrics_.watch_total(name, help, [&value] { return static_cast<double>(value); });
+  };
+  total("cove_sandboxes_created_total", "Sandboxes made", counters.created);
+  total("cove_sandboxes_deleted_total", "Sandboxes ended, for whatever reason", counters.deleted);
+  total("cove_sandboxes_expired_total", "Sandboxes ended because their time was over", counters.expired);
+  total("cove_sandboxes_lost_total", "Sandboxes that ended although nobody asked", counters.lost);
+  total("cove_sandboxes_adopted_total", "Sandboxes taken over from the server before", counters.adopted);
+}
+
+Task<> Front::start() {
+  const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(options_.keeper)));
+  if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
+  asio::ip::tcp::acceptor acceptor(loop_);
+  acceptor.assign(config_->listen.host.find(':') == std::string::npos ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
+                  options_.listener.release());
+  const auto port = acceptor.local_endpoint().port();
+  config::Endpoint bound = config_->listen;
+  bound.port = port;
+  log_.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), registry_.size(),
+                        options_.needs_keys ? "required" : "not required"));
+  tasks_.spawn("keep time", registry_.keep_time());
+  co_await server_.serve(std::move(acceptor));
+}
+
+// A new keeper comes when the one before has died.
+Task<> Front::hear_supervisor() {
+  sandbox::Readiness readiness(loop_.get_executor(), options_.supervisor.get());
+  while (co_await readiness.readable()) {
+    auto link = receive_descriptor(options_.supervisor.get());
+    if (!link) co_return;
+    log_.warn("keeper died: a new one takes over");
+    const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(*link)));
+    if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
+  }
+}
+
+void Front::reload() {
+  auto input = options_.reload_from;
+  if (!config_->file.empty()) input.file = options_.directory + "/" + options_.configuration_copy;
+  auto loaded = config::load(input);
+  if (!loaded) {
+    log_.error(fmt::format("reload refused, the old configuration stays: {}", loaded.error().message));
+    return;
+  }
+  loaded->file = config_->file;
+  if (loaded->listen.port == 0 && loaded->listen.host == config_->listen.host) loaded->listen = config_->listen;
+  auto plan = config::plan_reload(*config_, *loaded);
+  config_ = std::make_shared<const config::Config>(std::move(plan.config));
+  log_.set(config_->log);
+  admission_.set_options(admission_options(*config_));
+  registry_.set_max_sandboxes(config_->max_sandboxes);
+  server_.reload(http_options(*config_));
+  std::string applied;
+  for (const auto& key : plan.applied) applied += (applied.empty() ? "" : ",") + key;
+  std::string waiting;
+  for (const auto& key : plan.need_restart) waiting += (waiting.empty() ? "" : ",") + key;
+  log_.info(fmt::format("reloaded changed={} need_restart={}", applied.empty() ? "-" : applied,
+                        waiting.empty() ? "-" : waiting));
+}
+
+Task<> Front::hear_signals() {
+  while (true) {
+    const auto [failed, number] = co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (failed) co_return;
+    if (number == SIGHUP) {
+      reload();
+    } else if (!std::exchange(draining_, true)) {
+      log_.info("draining");
+      server_.drain();
+      tasks_.spawn("finish", finish());
+    } else {
+      hurry_ = true;
+    }
+  }
+}
+
+// What runs may end by itself for a while; then it is ended. What the configuration says about sandboxes is done last.
+Task<> Front::finish() {
+  const auto until = Clock::now() + config_->drain;
+  while (!hurry_ && (admission_.inside() > 0 || admission_.waiting() > 0 || sandboxes_.transfers > 0) &&
+         Clock::now() < until)
+    co_await async::sleep_for(std::chrono::milliseconds(20));
+  for (const auto& sandbox : registry_.all()) {
+    for (const auto& process : sandbox->processes()) {
+      if (process->request().kind == sandbox::ProcessKind::exec) process->stop(sandbox::Reason::shutdown);
+    }
+  }
+  const auto last = Clock::now() + std::chrono::milliseconds(hurry_ ? 500 : 3000);
+  while (admission_.inside() > 0 && Clock::now() < last) co_await async::sleep_for(std::chrono::milliseconds(10));
+  if (config_->on_exit == config::OnExit::destroy) {
+    for (const auto& sandbox : registry_.all()) tasks_.spawn("end a sandbox", registry_.remove(sandbox, "shutdown"));
+    const auto gone = Clock::now() + std::chrono::seconds(30);
+    while (registry_.size() > 0 && Clock::now() < gone) co_await async::sleep_for(std::chrono::milliseconds(5));
+    if (registry_.size() > 0) status_ = 1;
+  }
+  log_.info(fmt::format("stopped kept={}", registry_.size()));
+  co_await server_.stop();
+  loop_.stop();
+}
+
+int Front::run() {
+  tasks_.spawn("hear signals", hear_signals());
+  tasks_.spawn("hear the supervisor", hear_supervisor());
+  tasks_.spawn("serve", start());
+  loop_.run();
+  return status_;
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+int run_front(FrontOptions options) {
+  const Log log(options.config.log);
+  raise_descriptor_limit();
+  auto store = store::Store::open(options.directory, store::OnBroken::move_aside);
+  if (!store) {
+    log.error(fmt::format("cannot open the store: {}", store.error().message));
+    return 1;
+  }
+  if (!(*store)->warning().empty()) {
+    log.error((*store)->warning());
+  }
+  // Keys that were lost must not open the door.
+  options.needs_keys = options.needs_keys || (*store)->keys_may_be_lost();
+  if (::mkdir((options.directory + "/run").c_str(), 0700) != 0 && errno != EEXIST) {
+    log.error(fmt::format("cannot make {}/run: {}", options.directory, std::strerror(errno)));
+    return 1;
+  }
+  auto run_dir = open_at(AT_FDCWD, options.directory + "/run", O_RDONLY | O_DIRECTORY);
+  if (!run_dir) {
+    log.error(run_dir.error().message);
+    return 1;
+  }
+  const auto front = std::make_unique<Front>(std::move(options), std::move(*store), std::move(*run_dir));
+  return front->run();
+}
+
+}  // namespace cove::server

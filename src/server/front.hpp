@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "config/config.hpp"
+#include "keeper/keeper.hpp"
+
+namespace cove::server {
+
+// What the front is given by whoever started it. Everything else of the host it does without.
+struct FrontOptions {
+  config::Config config;
+  config::LoadInput reload_from;   // what to load again on SIGHUP
+  std::string configuration_copy;  // in `directory`: the file as it is then
+  keeper::Enforcement enforcement;
+  UniqueFd listener;
+  UniqueFd keeper;        // the line to the first keeper
+  UniqueFd supervisor;    // on which further keepers come
+  std::string directory;  // for the store and the control sockets, ours
+  bool needs_keys = false;
+};
+
+// The unprivileged part of `cove serve`: serves until SIGTERM, then lets running work end. Returns the exit status.
+int run_front(FrontOptions options);
+
+}  // namespace cove::server

@@ -1,0 +1,36 @@
+#include "server/key_ring.hpp"
+
+#include "store/secret.hpp"
+
+namespace cove::server {
+namespace {
+
+constexpr std::size_t kMostRemembered = 10'000;
+
+}  // namespace
+
+std::optional<http::Principal> KeyRing::check(std::string_view key) {
+  const auto version = store_.data_version();
+  if (!version || *version != version_ || by_hash_.size() > kMostRemembered) {
+    by_hash_.clear();
+    by_id_.clear();
+    version_ = version.value_or(-1);
+  }
+  // The comparison is one of hashes: how long it takes tells nothing about a key.
+  const auto hash = store::sha256_hex(key);
+  auto found = by_hash_.find(hash);
+  if (found == by_hash_.end()) {
+    const auto row = store_.keys().find_by_hash(hash);
+    if (!row || !*row) return std::nullopt;
+    found = by_hash_.emplace(hash, **row).first;
+    by_id_[(*row)->id] = (*row)->quotas;
+  }
+  return http::Principal{.tenant = found->second.tenant, .key_id = found->second.id};
+}
+
+store::KeyQuotas KeyRing::quotas(const http::Principal& principal) const {
+  const auto found = by_id_.find(principal.key_id);
+  return found == by_id_.end() ? store::KeyQuotas() : found->second;
+}
+
+}  // namespace cove::server

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "http/auth.hpp"
+#include "store/store.hpp"
+
+namespace cove::server {
+
+// The keys of the store, as the HTTP side asks for them. Another process may revoke one at any time: what is remembered
+// here is forgotten whenever the store says that somebody wrote.
+class KeyRing : public http::Authenticator {
+ public:
+  // Who is asked for keys stays so until the server ends: without one no request is let in by accident.
+  enum class Mode { open, keys };
+  KeyRing(store::Store& store, Mode mode) : store_(store), mode_(mode) {}
+
+  std::optional<http::Principal> check(std::string_view key) override;
+  [[nodiscard]] bool open() const override { return mode_ == Mode::open; }
+  // Of the tenant's key; none when the server is open.
+  [[nodiscard]] store::KeyQuotas quotas(const http::Principal& principal) const;
+
+ private:
+  store::Store& store_;
+  Mode mode_;
+  std::int64_t version_ = -1;
+  std::map<std::string, store::KeyRow, std::less<>> by_hash_;
+  std::map<std::string, store::KeyQuotas, std::less<>> by_id_;
+};
+
+}  // namespace cove::server

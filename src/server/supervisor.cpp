@@ -1,0 +1,385 @@
+#include "server/supervisor.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#include "base/io.hpp"
+#include "base/umask.hpp"
+#include "server/front.hpp"
+#include "server/log.hpp"
+#include "server/pass_descriptor.hpp"
+#include "store/store.hpp"
+#include "sys/privilege.hpp"
+#include "sys/process.hpp"
+
+namespace cove::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Nobody's, as the ranges that sandboxes get are, and just below them.
+constexpr uid_t kFrontId = 0x70000000 - 1;
+constexpr std::uint32_t kDeviceSets = 64;
+constexpr std::chrono::seconds kPatience{5};    // for a server before us to be gone
+constexpr std::chrono::seconds kQuickDeath{2};  // a front that lives shorter than this
+constexpr int kQuickDeaths = 5;                 // so many times in a row is not worth starting again
+
+Result<> make_directory(const std::string& path, mode_t mode) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    if (::mkdir(path.substr(0, slash).c_str(), 0755) != 0 && errno != EEXIST)
+      return fail_errno(errno, "make {}", path.substr(0, slash));
+  }
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) return fail_errno(errno, "make {}", path);
+  return {};
+}
+
+// The front's own directory; as root it belongs to the id the front will have.
+Result<std::string> front_directory(const std::string& state_dir) {
+  const auto directory = state_dir + "/front";
+  COVE_CHECK(make_directory(directory, 0700));
+  COVE_TRY(const auto fd, open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  if (::geteuid() == 0) {
+    if (::fchown(fd.get(), kFrontId, kFrontId) != 0) return fail_errno(errno, "give away {}", directory);
+    // A database that `cove key` made before there was a server.
+    for (const char* name : {"cove.db", "cove.db-wal", "cove.db-shm"}) {
+      if (::fchownat(fd.get(), name, kFrontId, kFrontId, AT_SYMLINK_NOFOLLOW) != 0 && errno != ENOENT)
+        return fail_errno(errno, "give away {}/{}", directory, name);
+    }
+  }
+  if (::fchmod(fd.get(), 0700) != 0) return fail_errno(errno, "close {} to others", directory);
+  return directory;
+}
+
+Result<UniqueFd> lock(const std::string& state_dir) {
+  COVE_TRY(auto fd, open_at(AT_FDCWD, state_dir + "/lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  const auto until = Clock::now() + kPatience;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return fail_errno(errno, "lock {}", state_dir);
+    if (Clock::now() > until)
+      return fail(Errc::exists,
+                  fmt::format("another `cove serve` uses {}: stop it, or give another --state-dir", state_dir));
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return fd;
+}
+
+Result<UniqueFd> listen_on(const config::Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  UniqueFd fd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return fail_errno(errno, "make a socket");
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_storage address{};
+  socklen_t size = 0;
+  bool parsed = false;
+  if (v6) {
+    auto& in = reinterpret_cast<sockaddr_in6&>(address);
+    in.sin6_family = AF_INET6;
+    in.sin6_port = htons(endpoint.port);
+    parsed = ::inet_pton(AF_INET6, endpoint.host.c_str(), &in.sin6_addr) == 1;
+    size = sizeof in;
+  } else {
+    auto& in = reinterpret_cast<sockaddr_in&>(address);
+    in.sin_family = AF_INET;
+    in.sin_port = htons(endpoint.port);
+    parsed = ::inet_pton(AF_INET, endpoint.host.c_str(), &in.sin_addr) == 1;
+    size = sizeof in;
+  }
+  if (!parsed) return fail(Errc::invalid, fmt::format("{} is not an address", endpoint.host));
+  const auto until = Clock::now() + kPatience;
+  while (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (errno != EADDRINUSE || Clock::now() > until) return fail_errno(errno, "listen on {}", endpoint.text());
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  if (::listen(fd.get(), 1024) != 0) return fail_errno(errno, "listen on {}", endpoint.text());
+  return fd;
+}
+
+config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    endpoint.port = ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                                        : reinterpret_cast<sockaddr_in&>(address).sin_port);
+  }
+  return endpoint;
+}
+
+constexpr const char* kConfigurationCopy = "cove.toml";
+constexpr const char* kFrontView = "/run/cove/front";
+
+// The front's directory may lie where only root can walk to. In a mount namespace of its own the front finds it at a
+// place that it can reach.
+bool show_front_directory(const std::string& directory) {
+  for (const char* path : {"/run/cove", kFrontView}) {
+    if (::mkdir(path, 0755) != 0 && errno != EEXIST) return false;
+  }
+  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount(directory.c_str(), kFrontView, nullptr, MS_BIND, nullptr) == 0;
+}
+
+class Supervisor {
+ public:
+  Supervisor(config::Config config, config::LoadInput reload_from)
+      : config_(std::move(config)), reload_from_(std::move(reload_from)), log_(config_.log) {}
+  Result<int> run();
+
+ private:
+  Result<> prepare();
+  Result<bool> needs_keys();
+  Result<> start_keeper();
+  Result<> start_front();
+  [[noreturn]] void become_front(UniqueFd listener, UniqueFd control);
+  Result<> replace_keeper();
+  Result<> copy_configuration();
+  void reap();
+  void pass_on_signals();
+  void hear_front();
+
+  config::Config config_;
+  config::LoadInput reload_from_;
+  Log log_;
+  std::string front_directory_;
+  bool needs_keys_ = false;
+  UniqueFd lock_;
+  UniqueFd signals_;
+  std::optional<keeper::Keeper> keeper_;
+  pid_t front_ = -1;
+  UniqueFd front_pidfd_;
+  UniqueFd control_;
+  std::optional<int> front_status_;
+  bool asked_to_stop_ = false;
+  const pid_t self_ = ::getpid();
+};
+
+// Anybody who can connect could run programs here: only this machine may, unless there are keys.
+Result<bool> Supervisor::needs_keys() {
+  COVE_TRY(const auto store, store::Store::open(front_directory_, store::OnBroken::refuse));
+  COVE_TRY(const auto count, store->keys().count());
+  if (count == 0 && !config_.listen.loopback()) {
+    return fail(
+        Errc::denied,
+        fmt::format(
+            "{} can be reached from other machines and there are no keys: make one with `cove key create --tenant NAME "
+            "--state-dir {}`, or listen on 127.0.0.1",
+            config_.listen.text(), config_.state_dir));
+  }
+  return count > 0;
+}
+
+Result<> Supervisor::prepare() {
+  const UmaskScope umask(022);
+  COVE_CHECK(make_directory(config_.state_dir, 0755));
+  COVE_TRY(lock_, lock(config_.state_dir));
+  COVE_TRY(front_directory_, front_directory(config_.state_dir));
+  auto needed = needs_keys();
+  // A broken database is the front's to move aside; it asks for keys then.
+  if (!needed && (needed.error().code == Errc::denied || !config_.listen.loopback()))
+    return tl::unexpected<Error>(needed.error());
+  needs_keys_ = needed.value_or(true);
+  COVE_TRY(front_directory_, front_directory(config_.state_dir));
+
+  // Sandboxes of a keeper that died become our children, so that none stays behind unburied.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  sigset_t heard;
+  ::sigemptyset(&heard);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&heard, number);
+  ::sigprocmask(SIG_BLOCK, &heard, nullptr);
+  signals_.reset(::signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) return fail_errno(errno, "signalfd");
+  return {};
+}
+
+Result<> Supervisor::start_keeper() {
+  keeper_.reset();
+  COVE_TRY(auto keeper,
+           keeper::Keeper::start({.state_dir = config_.state_dir, .device_sets = kDeviceSets, .keep = true}));
+  keeper_.emplace(std::move(keeper));
+  const auto& enforced = keeper_->enforcement();
+  if (!config_.allow_degraded && (!enforced.memory || !enforced.pids || !enforced.cpu)) {
+    return fail(Errc::unsupported, fmt::format("this host cannot enforce every limit ({}). `cove doctor` says how to "
+                                               "mend it; --allow-degraded serves anyway",
+                                               enforced.cgroup_shortcoming));
+  }
+  return {};
+}
+
+// From here on no privilege, and no descriptor but the four that are listed.
+void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
+  ::prctl(PR_SET_NAME, "cove-front");
+  ::setsid();  // signals from a terminal are the supervisor's to pass on
+  const auto link = keeper_->link().release();
+  const std::array<int, 4> kept{listener.get(), link.get(), control.get(), lock_.get()};
+  std::array<int, 4> moved{};
+  for (std::size_t i = 0; i < kept.size(); ++i) moved[i] = ::fcntl(kept[i], F_DUPFD_CLOEXEC, 100);
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    if (moved[i] < 0 || ::dup3(moved[i], 3 + static_cast<int>(i), O_CLOEXEC) < 0) ::_exit(1);
+  }
+  ::syscall(SYS_close_range, 3 + moved.size(), ~0U, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  const bool root = ::geteuid() == 0;
+  if (root && !show_front_directory(front_directory_)) ::_exit(1);
+  if (root && (::setgroups(0, nullptr) != 0 || !sys::set_ids(kFrontId, kFrontId))) ::_exit(1);
+  if (!sys::give_up_capabilities() || !sys::set_no_new_privileges()) ::_exit(1);
+  ::umask(077);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // After the change of id, which would have cleared it: a server whose supervisor was killed must free its port.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != self_) ::_exit(1);
+  FrontOptions options{.config = config_,
+                       .reload_from = reload_from_,
+                       .configuration_copy = kConfigurationCopy,
+                       .enforcement = keeper_->enforcement(),
+                       .listener = UniqueFd(3),
+                       .keeper = UniqueFd(4),
+                       .supervisor = UniqueFd(5),
+                       .directory = root ? kFrontView : front_directory_,
+                       .needs_keys = needs_keys_};
+  ::_exit(run_front(std::move(options)));
+}
+
+Result<> Supervisor::start_front() {
+  COVE_TRY(auto listener, listen_on(config_.listen));
+  // A port that was chosen for us stays the same when the front has to be started again.
+  config_.listen = bound_to(listener.get(), config_.listen);
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
+  control_.reset(ends[0]);
+  UniqueFd theirs(ends[1]);
+  auto clone = sys::clone_process({});
+  if (clone.pid < 0) return fail_errno(errno, "start the front");
+  if (clone.pid == 0) become_front(std::move(listener), std::move(theirs));
+  front_ = clone.pid;
+  front_pidfd_ = std::move(clone.pidfd);
+  front_status_.reset();
+  // The front alone holds the line: with it the keeper goes too.
+  [[maybe_unused]] const auto given = keeper_->link().release();
+  return {};
+}
+
+Result<> Supervisor::replace_keeper() {
+  log_.warn("keeper died: starting another");
+  COVE_CHECK(start_keeper());
+  const auto link = keeper_->link().release();
+  return send_descriptor(control_.get(), link.get());
+}
+
+// The file may be for root's eyes alone; the front reads a copy.
+Result<> Supervisor::copy_configuration() {
+  if (config_.file.empty()) return {};
+  COVE_TRY(const auto text, read_file_at(AT_FDCWD, config_.file));
+  const auto path = front_directory_ + "/" + kConfigurationCopy;
+  ::unlink(path.c_str());
+  COVE_TRY(const auto copy, open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  COVE_CHECK(write_all(copy.get(), text));
+  if (::geteuid() == 0 && ::fchown(copy.get(), kFrontId, kFrontId) != 0) return fail_errno(errno, "give away {}", path);
+  return {};
+}
+
+void Supervisor::reap() {
+  while (true) {
+    siginfo_t info{};
+    // The keeper is waited for by its handle.
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    if (keeper_ && info.si_pid == keeper_->pid()) {
+      keeper_.reset();
+      continue;
+    }
+    int status = 0;
+    ::waitpid(info.si_pid, &status, 0);
+    if (info.si_pid == front_) front_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+}
+
+// The front says one thing: that its keeper lives and does not answer.
+void Supervisor::hear_front() {
+  char word = 0;
+  if (::recv(control_.get(), &word, 1, MSG_DONTWAIT) != 1 || !keeper_) return;
+  log_.warn("keeper hangs: ending it");
+  sys::kill_process(keeper_->pidfd());
+}
+
+void Supervisor::pass_on_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGCHLD) continue;
+    if (number == SIGTERM || number == SIGINT) asked_to_stop_ = true;
+    if (number == SIGHUP) {
+      if (auto copied = copy_configuration(); !copied) log_.error(copied.error().message);
+    }
+    if (front_pidfd_)
+      ::syscall(SYS_pidfd_send_signal, front_pidfd_.get(), number == SIGINT ? SIGTERM : number, nullptr, 0);
+  }
+}
+
+Result<int> Supervisor::run() {
+  COVE_CHECK(prepare());
+  int quick_deaths = 0;
+  while (true) {
+    COVE_CHECK(start_keeper());
+    COVE_CHECK(start_front());
+    const auto began = Clock::now();
+    int keeper_deaths = 0;
+    while (!front_status_) {
+      std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = control_.get(), .events = POLLIN, .revents = 0}}};
+      ::poll(ready.data(), ready.size(), 1000);
+      pass_on_signals();
+      hear_front();
+      reap();
+      if (front_status_ || keeper_ || asked_to_stop_) continue;
+      // A keeper goes when its front does: which of the two went first is seen a moment later.
+      std::this_thread::sleep_for(milliseconds(20));
+      reap();
+      if (front_status_) continue;
+      if (++keeper_deaths > 3) std::this_thread::sleep_for(milliseconds(500));  // something ends them: not in a frenzy
+      if (auto replaced = replace_keeper(); !replaced) log_.error(replaced.error().message);
+    }
+    front_pidfd_.reset();
+    const int status = *front_status_;
+    // With its line gone the keeper leaves, and leaves the sandboxes.
+    keeper_.reset();
+    if (asked_to_stop_ || status == 0) return status;
+    quick_deaths = Clock::now() - began < kQuickDeath ? quick_deaths + 1 : 0;
+    if (quick_deaths >= kQuickDeaths) return fail(Errc::io, "the front ends as soon as it is started");
+    log_.error(fmt::format("front died status={}: starting another", status));
+  }
+}
+
+}  // namespace
+
+int run_supervisor(const config::Config& config, const config::LoadInput& reload_from) {
+  Supervisor supervisor(config, reload_from);
+  const auto done = supervisor.run();
+  if (done) return *done;
+  const Log log(config.log);
+  log.error(done.error().message);
+  return 1;
+}
+
+}  // namespace cove::server
