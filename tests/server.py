@@ -126,7 +126,7 @@ class Server:
         try:
             if self.popen is not None and self.popen.poll() is None:
                 try:
-                    self.stop()
+                    self.stop(15)
                 except subprocess.TimeoutExpired as late:
                     failure = late
             # Sandboxes may have outlived it: one more life to end them.

@@ -367,7 +367,9 @@ def test_a_pipe_process_has_a_socket_as_well(server, sandbox):
         terminal.send(data)
         seen = b""
         while len(seen) < len(data):
-            seen += terminal.read()
+            message = terminal.read()
+            assert isinstance(message, bytes), (message, terminal.close_code, len(seen))
+            seen += message
         assert seen == data
         terminal.send({"type": "eof"})
         while isinstance(last := terminal.read(), bytes):

@@ -46,7 +46,7 @@ def in_background(work):
     thread = threading.Thread(target=run)
     thread.start()
 
-    def result(patience=30):
+    def result(patience=15):
         thread.join(patience)
         assert results, "it has not ended"
         return results[0]
