@@ -205,3 +205,39 @@ def pytest_collection_modifyitems(items):
 def workdir():
     with tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
         yield pathlib.Path(directory)
+
+
+@contextlib.contextmanager
+def leaving_nothing():
+    """Nothing that was made within may be there afterwards."""
+    before = HostState().things
+    yield
+    assert left_behind(before) == set()
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server that the tests of a module share. When it has stopped nothing of it may be left."""
+    from server import Server
+    with leaving_nothing(), Server("--drain", "2s") as running:
+        yield running
+
+
+@pytest.fixture
+def fresh_server():
+    """fresh_server(*flags) starts a server for this test alone; it and all its sandboxes are gone afterwards."""
+    from server import Server
+    with leaving_nothing(), contextlib.ExitStack() as stack:
+        def start(*flags, **options):
+            made = Server(*flags, **options)
+            stack.callback(made.close)
+            return made.start()
+        yield start
+
+
+@pytest.fixture
+def sandbox(server):
+    """A new sandbox of the shared server."""
+    name = server.create(ttlSeconds=300)
+    yield name
+    server.delete("/v1/sandboxes/" + name)
