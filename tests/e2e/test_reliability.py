@@ -36,7 +36,16 @@ def below(server):
 
 def inits(server):
     """Host pids of the living inits: one for every sandbox there really is."""
-    return {pid for pid, name in below(server).items() if name in ("cove-init", "init") and server.alive(pid)}
+    return {pid for pid, name in below(server).items() if name in ("cove-init", "init") and server.alive(pid) and first_of_its_namespace(pid)}
+
+
+def first_of_its_namespace(pid):
+    """Init itself, and not one of those it forked to watch over a command."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return line.split()[-1] == "1" and len(line.split()) > 2
+    return False
 
 
 def init_of(server, make):
@@ -94,6 +103,7 @@ class Patient:
     def __init__(self, server):
         self.server = server
         self.name = server.create("witness", ttlSeconds=3600)
+        server.out(self.name, "echo 0 > n")
         self.process = server.start_process(self.name, "sh", "-c", "n=0; while sleep 0.1; do n=$((n+1)); echo $n > /workspace/n; done")["id"]
         self.witness = next(iter(inits(server)))
 
