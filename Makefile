@@ -1,5 +1,5 @@
 # The front door of the repository: `make run` and `make test` are all a newcomer needs.
-.PHONY: help setup build run test bench soak format lint asan clean
+.PHONY: help setup build run test bench soak fuzz format lint asan clean
 .DEFAULT_GOAL := help
 
 PYTHON := /usr/bin/python3
@@ -24,11 +24,17 @@ asan: setup ## the unit, kernel and command line tests under AddressSanitizer an
 	@scripts/build asan
 	@COVE_BUILD=build-asan scripts/test --sanitized
 
-bench: build ## Cove beside bubblewrap, in one run, as ratios
+bench: build ## Cove beside bubblewrap, tar and docker, in one run, as ratios
 	@build/bench/jail_bench build/cove
+	@$(PYTHON) bench/server_bench.py --cove build/cove
 
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove
+	@$(PYTHON) bench/server_soak.py --cove build/cove
+	@COVE=$(CURDIR)/build/cove COVE_BUILD_DIR=$(CURDIR)/build COVE_SOAK=1 $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e/test_restart.py tests/e2e/test_reliability.py
+
+fuzz: setup ## the fuzzers, a minute each
+	@scripts/fuzz 60
 
 format: ## clang-format over everything of ours
 	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-19 -i
@@ -37,4 +43,4 @@ lint: build ## clang-tidy over everything of ours
 	@run-clang-tidy-19 -quiet -p build "$(CURDIR)/src/.*"
 
 clean: ## remove what was built
-	@rm -rf build build-dev build-asan build-tsan
+	@rm -rf build build-dev build-asan build-fuzz build-tsan

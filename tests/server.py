@@ -90,7 +90,7 @@ class Server:
 
     @property
     def log(self):
-        return self.log_path.read_text(errors="replace")
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     @property
     def pid(self):
@@ -122,23 +122,32 @@ class Server:
 
     def close(self):
         """Ends whatever still runs, with everything in it, and removes the directory."""
+        failure = None
         try:
-            if self.popen is None:
-                return
-            if self.popen.poll() is not None and self.popen.returncode != 0 or "keep" in self.flags or "keep" in self.popen.args:
-                # Sandboxes may have outlived it: one more life to end them.
-                if self.popen.poll() is None:
-                    self.stop()
-                self.flags = [flag for flag in self.flags if flag not in ("--on-exit", "keep", "--on-exit=keep")]
+            if self.popen is not None and self.popen.poll() is None:
+                try:
+                    self.stop(15)
+                except subprocess.TimeoutExpired as late:
+                    failure = late
+            # Sandboxes may have outlived it: one more life to end them.
+            if self.popen is not None and (self.popen.returncode != 0 or "keep" in self.popen.args):
+                self.flags = [flag for flag in self.flags if flag not in ("--on-exit", "keep")]
                 with contextlib.suppress(RuntimeError):
                     self.start("--on-exit", "destroy", "--drain", "0s")
-            if self.popen.poll() is None:
-                self.stop()
+                    self.stop()
         finally:
+            # Shown by pytest when the test failed.
+            print("".join(line for line in self.log.splitlines(True) if " id=req_" not in line)[-6000:])
             shutil.rmtree(self.directory, ignore_errors=True)
+        if failure:
+            raise failure
 
     def __enter__(self):
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(self, *_):
         self.close()

@@ -5,6 +5,8 @@
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 #include <toml++/impl/preprocessor.h>
+
+#include <cstdint>
 #undef TOML_ASSUME
 #define TOML_ASSUME(...) static_assert(true)
 #undef TOML_ASSERT_ASSUME

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "cove/client_options.hpp"
 #include "cove/console.hpp"
 #include "cove/doctor_command.hpp"
 #include "cove/key_command.hpp"
+#include "cove/noxrc_command.hpp"
 #include "cove/run_command.hpp"
 #include "cove/run_report.hpp"
 #include "cove/serve_command.hpp"
@@ -37,6 +39,7 @@ int refuse(const std::string& message, bool as_json) {
 int main(int argc, char** argv) {
   open_standard_streams();
   ::signal(SIGXFSZ, SIG_IGN);  // a file too large for the caller's limit is an error to tell, not a death
+  if (const auto words = cove::cli::noxrc_words(argc, argv)) return cove::cli::noxrc_command(*words);
   CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.",
                "cove");
   app.require_subcommand(1);
@@ -63,6 +66,10 @@ int main(int argc, char** argv) {
   bool routes_json = false;
   routes->add_flag("--json", routes_json, "Print a JSON array instead of a table");
 
+  const auto client_commands = cove::cli::add_client_commands(app);
+  // Taken before anything is parsed: its words follow rules of their own.
+  app.add_subcommand("noxrc", "The NoxRunner command line, as it is (cove noxrc --help)");
+
   // What follows the first -- is never ours to read as options.
   const std::vector<std::string> all(argv + 1, argv + argc);
   const auto dashes = std::ranges::find(all, "--");
@@ -79,10 +86,15 @@ int main(int argc, char** argv) {
       key_arguments.json = as_json;
       return cove::cli::refuse_key_command(key_arguments, fmt::format("{} (cove key --help shows how)", error.what()));
     }
-    return refuse(fmt::format("{} (cove --help shows how)", error.what()), as_json);
+    const auto meant = app.get_subcommands();  // the one whose words made no sense
+    const auto help = meant.empty() ? std::string() : " " + meant.front()->get_name();
+    return refuse(fmt::format("{} (cove{} --help shows how)", error.what(), help), as_json);
   }
   if (*key) return cove::cli::key_command(key_arguments);
   if (*serve) return cove::cli::serve_command(serve_flags);
+  for (const auto& command : client_commands) {
+    if (*command.app) return command.run(dashes == all.end() ? std::nullopt : std::optional(after));
+  }
   if (*routes) return cove::cli::routes_command(routes_json);
   if (*run) {
     auto words = run->remaining();

@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +15,7 @@
 #include "base/units.hpp"
 #include "config/languages.hpp"
 #include "cove/console.hpp"
+#include "cove/interrupt.hpp"
 #include "cove/one_shot.hpp"
 #include "cove/run_report.hpp"
 #include "sandbox/environment.hpp"
@@ -104,26 +104,6 @@ std::vector<std::string> shortcomings(const keeper::Enforcement& enforcement) {
   if (enforcement.landlock_abi == 0) missing.emplace_back("landlock: the kernel has none");
   return missing;
 }
-
-// Puts the caller's terminal into raw mode for as long as it lives.
-class RawTerminal {
- public:
-  RawTerminal() {
-    if (::tcgetattr(STDIN_FILENO, &saved_) != 0) return;
-    auto raw = saved_;
-    ::cfmakeraw(&raw);
-    active_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
-  }
-  ~RawTerminal() {
-    if (active_) ::tcsetattr(STDIN_FILENO, TCSANOW, &saved_);
-  }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
-
- private:
-  termios saved_{};
-  bool active_ = false;
-};
 
 Result<UniqueFd> memory_file(std::string_view content) {
   UniqueFd fd(::memfd_create("source", MFD_CLOEXEC));

@@ -4,8 +4,14 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace cove::sandbox {
+namespace {
+
+constexpr std::size_t kKeptCapacity = 256U << 10;  // a burst is no reason to keep its memory
+
+}  // namespace
 
 Result<std::pair<InitLink, UniqueFd>> InitLink::create() {
   std::array<int, 2> ends{};
@@ -71,11 +77,15 @@ void InitLink::flush() {
   while (sent_ < outbox_.size()) {
     const auto n = ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0 && errno == EAGAIN) {
+      outbox_.erase(0, std::exchange(sent_, 0));
+      return;
+    }
     if (n < 0) break;  // init is gone; what it said before that is still to be read
     sent_ += static_cast<std::size_t>(n);
   }
   outbox_.clear();
+  if (outbox_.capacity() > kKeptCapacity) outbox_.shrink_to_fit();
   sent_ = 0;
 }
 

@@ -23,6 +23,7 @@ class InitLink {
 
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] bool wants_write() const { return sent_ < outbox_.size(); }
+  [[nodiscard]] std::size_t waiting() const { return outbox_.size() - sent_; }
 
   void spawn(std::uint32_t process, const wire::Spawn& request);
   void input(std::uint32_t process, std::string_view bytes);

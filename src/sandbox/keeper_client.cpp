@@ -5,6 +5,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kAnswerTime{5};
 
 }  // namespace
 
@@ -71,10 +72,18 @@ async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRe
   const auto pending = std::make_shared<Pending>(executor_);
   pending_.emplace(request.serial, pending);
   if (auto sent = link_->send(request, std::move(control)); !sent) {
+    // It is gone, and its line's end is just not read yet: who asks again waits for the next one.
     pending_.erase(request.serial);
+    lose();
     co_return tl::unexpected<Error>(sent.error());
   }
-  while (!pending->answer) co_await pending->answered.wait();
+  const auto until = Clock::now() + kAnswerTime;
+  while (!pending->answer) {
+    if (co_await pending->answered.wait_until(until) || pending->answer) continue;
+    // Whoever waits next must not wait as long: it is given up, and a new one will come.
+    on_hung_();
+    lose();
+  }
   auto answer = std::move(*pending->answer);
   if (answer && answer->word == wire::KeeperWord::failed) {
     const std::string said(answer->message, ::strnlen(answer->message, sizeof answer->message));

@@ -20,8 +20,14 @@ class KeeperClient {
  public:
   using OnWord = std::function<void(const wire::KeeperReply&)>;  // unasked: died, out_of_memory
 
-  KeeperClient(boost::asio::any_io_executor executor, async::TaskGroup& tasks, OnWord on_word)
-      : executor_(executor), tasks_(tasks), on_word_(std::move(on_word)), changed_(executor) {}
+  // `on_hung`: it lives and does not answer.
+  KeeperClient(boost::asio::any_io_executor executor, async::TaskGroup& tasks, OnWord on_word,
+               std::function<void()> on_hung)
+      : executor_(executor),
+        tasks_(tasks),
+        on_word_(std::move(on_word)),
+        on_hung_(std::move(on_hung)),
+        changed_(executor) {}
 
   // The first one, or the one after a loss. Nobody but `direct` questions reach it before open().
   void connect(keeper::KeeperLink link);
@@ -44,6 +50,7 @@ class KeeperClient {
   boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
   OnWord on_word_;
+  std::function<void()> on_hung_;
   std::optional<keeper::KeeperLink> link_;
   std::shared_ptr<Readiness> readiness_;
   bool open_ = false;

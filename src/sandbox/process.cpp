@@ -19,6 +19,7 @@ constexpr std::chrono::seconds kGrace{2};     // for a tree to die before everyt
 constexpr std::size_t kInputChunk = 64U << 10;
 constexpr std::size_t kMaxEvents = 65536;
 constexpr milliseconds kLookAgain{250};
+constexpr std::size_t kOrdersAhead = 256U << 10;  // bytes of them that may wait for an init that does not read
 
 std::size_t index_of(wire::Stream stream) {
   return stream == wire::Stream::err ? 1 : 0;
@@ -42,6 +43,10 @@ Process::Process(boost::asio::any_io_executor executor, Sandbox& sandbox, std::u
   input_open_ = request_.input == InputMode::open;
 }
 
+InitLink* Process::link() const {
+  return sandbox_ == nullptr ? nullptr : sandbox_->link();
+}
+
 milliseconds Process::age() const {
   return end_ ? end_->wall : since(started_at_);
 }
@@ -56,6 +61,8 @@ std::string Process::text_of(Event::Kind kind) const {
 
 void Process::push(Event event) {
   held_ += event.bytes.size();
+  if (sandbox_ != nullptr && request_.delivery == Delivery::newest && !request_.whole)
+    sandbox_->hold(event.bytes.size());
   if (request_.whole && (event.kind == Event::Kind::out || event.kind == Event::Kind::err)) {
     const auto same =
         std::find_if(events_.begin(), events_.end(), [&](const Event& e) { return e.kind == event.kind; });
@@ -67,10 +74,16 @@ void Process::push(Event event) {
   events_.push_back(std::move(event));
   while (events_.size() > 1 && (held_ > request_.history || events_.size() > kMaxEvents) &&
          request_.delivery == Delivery::newest) {
-    held_ -= events_.front().bytes.size();
-    events_.pop_front();
+    drop_oldest();
   }
   changed_.notify_all();
+}
+
+void Process::drop_oldest() {
+  const auto size = events_.front().bytes.size();
+  held_ -= size;
+  if (sandbox_ != nullptr && !request_.whole) sandbox_->let_go(size);
+  events_.pop_front();
 }
 
 void Process::on_started() {
@@ -133,12 +146,12 @@ bool Process::held_back() const {
 }
 
 void Process::acknowledge() {
-  if (sandbox_ == nullptr || held_back()) return;
+  if (link() == nullptr || held_back()) return;
   for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
     const auto index = index_of(stream);
     if (received_[index] == acknowledged_[index]) continue;
     acknowledged_[index] = received_[index];
-    sandbox_->link().acknowledge(number_, stream, received_[index]);
+    link()->acknowledge(number_, stream, received_[index]);
   }
   sandbox_->flush();
 }
@@ -153,40 +166,60 @@ void Process::on_input_room(std::uint64_t taken) {
 }
 
 void Process::stop(Reason reason) {
-  if (end_ || stopped_by_us_ || sandbox_ == nullptr) return;
+  if (end_ || stopped_by_us_ || link() == nullptr) return;
   stopped_by_us_ = reason;
-  sandbox_->link().kill_tree(number_);
+  link()->kill_tree(number_);
   sandbox_->flush();
   grace_.expires_after(kGrace);
   grace_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     const auto self = weak.lock();
-    if (failed || !self || self->exited_ || self->end_ || self->sandbox_ == nullptr) return;
-    self->sandbox_->link().kill_everything();
+    if (failed || !self || self->exited_ || self->end_ || self->link() == nullptr) return;
+    self->link()->kill_everything();
     self->sandbox_->flush();
   });
 }
 
-void Process::signal(int number) {
-  if (end_ || sandbox_ == nullptr) return;
-  sandbox_->link().signal(number_, number);
-  sandbox_->flush();
+// Orders wait in our memory until init reads them.
+Result<> Process::check_orders() const {
+  if (end_ || link() == nullptr) return fail(Errc::conflict, "the process has ended");
+  if (link()->waiting() > kOrdersAhead)
+    return fail(Errc::conflict, "the sandbox takes no more orders now: it is paused, or has no processor time");
+  return {};
 }
 
-void Process::resize(std::uint16_t rows, std::uint16_t columns) {
-  if (end_ || sandbox_ == nullptr) return;
-  sandbox_->link().resize(number_, rows, columns);
+Result<> Process::signal(int number) {
+  COVE_CHECK(check_orders());
+  link()->signal(number_, number);
   sandbox_->flush();
+  return {};
+}
+
+Result<> Process::resize(std::uint16_t rows, std::uint16_t columns) {
+  COVE_CHECK(check_orders());
+  link()->resize(number_, rows, columns);
+  sandbox_->flush();
+  return {};
+}
+
+Result<> Process::offer_input(std::string_view bytes) {
+  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (input_sent_ - input_taken_ + bytes.size() > wire::kInputAhead)
+    return fail(Errc::over_limit, "the process does not take its input");
+  link()->input(number_, bytes);
+  input_sent_ += bytes.size();
+  sandbox_->flush();
+  return {};
 }
 
 async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool()> abandoned) {
   const auto self = shared_from_this();
   std::size_t sent = 0;
   while (true) {
-    if (!input_open_ || end_ || sandbox_ == nullptr)
+    if (!input_open_ || end_ || link() == nullptr)
       co_return fail(Errc::conflict, "the process takes no input: it has ended, or its input is closed");
     while (sent < bytes.size() && input_sent_ - input_taken_ + kInputChunk <= wire::kInputAhead) {
       const auto piece = std::string_view(bytes).substr(sent, kInputChunk);
-      sandbox_->link().input(number_, piece);
+      link()->input(number_, piece);
       sent += piece.size();
       input_sent_ += piece.size();
     }
@@ -200,9 +233,9 @@ async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool
 }
 
 Result<> Process::end_input() {
-  if (!input_open_ || end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
   if (!request_.terminal) input_open_ = false;
-  sandbox_->link().end_input(number_);
+  link()->end_input(number_);
   sandbox_->flush();
   return {};
 }

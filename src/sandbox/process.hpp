@@ -39,6 +39,7 @@ struct ProcessRequest {
   std::uint64_t output_limit = UINT64_MAX / 4;  // bytes of each stream that are kept
   std::size_t history = std::size_t{1} << 20;   // bytes of output held for readers
   Delivery delivery = Delivery::newest;
+  std::function<bool()> abandoned = {};  // while it is being started: whether anybody still waits for it
   bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
 };
 
@@ -80,18 +81,23 @@ class Process : public std::enable_shared_from_this<Process> {
 
   // Ends it and all it started; the end comes as an event. The first reason counts.
   void stop(Reason reason);
-  void signal(int number);
-  void resize(std::uint16_t rows, std::uint16_t columns);
+  // Errc::conflict when it has ended, or the sandbox takes no more orders because it is paused or starved.
+  Result<> signal(int number);
+  Result<> resize(std::uint16_t rows, std::uint16_t columns);
   // Returns when the process has taken the bytes. Errc::conflict when it takes no input, or ended before it took all.
   // `abandoned` is asked from time to time whether anybody still waits.
   async::Task<Result<>> write_input(std::string bytes, std::function<bool()> abandoned = {});
   Result<> end_input();
+  // The same without waiting: Errc::over_limit when the process has not taken what it was sent before.
+  Result<> offer_input(std::string_view bytes);
 
  private:
   friend class Reader;
   friend class Sandbox;
   enum class Birth : std::uint8_t { pending, running, failed };
 
+  // Null when there is nobody to talk to: the sandbox is gone, or paused since before we came.
+  [[nodiscard]] InitLink* link() const;
   void on_started();
   void on_failed(const wire::SpawnFailed& failure);
   void on_output(const wire::Output& output);
@@ -101,6 +107,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void finish(ProcessEnd end);
   void push(Event event);
   void acknowledge();
+  void drop_oldest();
+  [[nodiscard]] Result<> check_orders() const;
   void arm(std::chrono::milliseconds left);
   [[nodiscard]] bool held_back() const;
 

@@ -33,13 +33,14 @@ std::string this_boot() {
 }  // namespace
 
 Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
-                   Options options, Log log)
+                   Options options, Log log, std::function<void()> on_keeper_hung)
     : executor_(executor),
       tasks_(tasks),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
-      keeper_(executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }),
+      keeper_(
+          executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }, std::move(on_keeper_hung)),
       surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
       sooner_(executor),
       events_changed_(executor),

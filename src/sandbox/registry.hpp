@@ -58,8 +58,9 @@ class Registry {
   };
   using Log = std::function<void(std::string_view line)>;
 
+  // `on_keeper_hung`: asks whoever starts keepers for another.
   Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
-           Options options, Log log);
+           Options options, Log log, std::function<void()> on_keeper_hung);
 
   // Takes a keeper, tells it of every sandbox there is, and lets it sweep the rest. First at the start, where the
   // sandboxes of the server before are taken over; then whenever a keeper died.

@@ -21,6 +21,11 @@ namespace json = boost::json;
 constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remembers
 constexpr milliseconds kPersistStep{1000};
 constexpr milliseconds kReleaseGrace{5000};
+constexpr milliseconds kLookAgain{250};
+constexpr milliseconds kOrphanGrace{2000};
+constexpr milliseconds kBirthTime{30'000};    // for a process without a time limit to be started
+constexpr std::size_t kHeldMost = 4U << 20;   // bytes of events of one sandbox in the server's memory
+constexpr std::size_t kSpawnMost = 2U << 20;  // what the kernel takes of arguments and environment, about
 
 // A path that is never too long for a socket, whatever the state directory is.
 Result<sockaddr_un> address_in(int directory, std::string_view name) {
@@ -44,6 +49,22 @@ std::string normal_directory(std::string_view given) {
   std::string out;
   for (const auto part : parts) out.append("/").append(part);
   return out.empty() ? "/" : out;
+}
+
+// A command to show: its first words, each cut.
+void shorten(std::vector<std::string>& words) {
+  constexpr std::size_t kWords = 64;
+  constexpr std::size_t kBytes = 1024;
+  if (words.size() > kWords) {
+    words.resize(kWords);
+    words.emplace_back("…");
+  }
+  for (auto& word : words) {
+    if (word.size() <= kBytes) continue;
+    word.resize(kBytes);
+    word.shrink_to_fit();
+    word += "…";
+  }
 }
 
 std::string json_of(const std::vector<std::string>& texts) {
@@ -73,6 +94,11 @@ Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row)
     : surroundings_(surroundings), row_(std::move(row)), changed_(surroundings.executor) {
   std::copy_n(row_.id.begin(), std::min(row_.id.size(), id_.text.size()), id_.text.begin());
   expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
+}
+
+// One that is going is as one that never was.
+tl::unexpected<Error> Sandbox::not_there() const {
+  return fail(Errc::not_found, fmt::format("sandbox not found: {}", row_.name));
 }
 
 void Sandbox::set_state(State state) {
@@ -146,6 +172,7 @@ Result<> Sandbox::connect() {
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail_errno(errno, "connect to the sandbox's init");
   link_.emplace(std::move(socket));
+  first_of_this_line_ = row_.next_process;
   readiness_ = std::make_shared<Readiness>(surroundings_.executor, link_->fd());
   surroundings_.tasks.spawn("hear an init", listen(shared_from_this(), readiness_));
   return {};
@@ -185,8 +212,11 @@ async::Task<Result<>> Sandbox::reconnect() {
     row_.next_process = std::max(row_.next_process, row.number + 1);
     remembered_.emplace(row.number, std::move(row));
   }
-  if (auto connected = connect(); !connected) co_return connected;
   state_ = row_.state == "paused" ? State::paused : State::running;
+  // A frozen init takes no connection, and its queue is short: it is called when it is resumed.
+  if (state_ == State::running) {
+    if (auto connected = connect(); !connected) co_return connected;
+  }
   changed_.notify_all();
   co_return Result<>();
 }
@@ -225,7 +255,7 @@ async::Task<> Sandbox::listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Rea
     const auto state = self->link_->receive([&](const wire::Frame& frame) { self->handle(frame); });
     if (readiness != self->readiness_) co_return;
     if (state == InitLink::State::closed) {
-      self->on_link_lost();
+      self->on_link_closed();
       co_return;
     }
     self->flush();
@@ -272,10 +302,24 @@ void Sandbox::handle(const wire::Frame& frame) {
 void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
   row_.next_process = std::max(row_.next_process, number + 1);
   const auto found = remembered_.find(number);
-  if (processes_.contains(number)) return;
+  if (const auto process = find_process(number)) {
+    // The line broke and was made again: on from what had come.
+    known_again_.insert(number);
+    link_->replay(number, process->next_);
+    return;
+  }
+  known_again_.insert(number);
   if (found == remembered_.end()) {
-    link_->kill_tree(number);
-    link_->forget(number);
+    // A command whose client went with the server, or file work: that cleans up if it is asked to.
+    const auto process = std::make_shared<Process>(surroundings_.executor, *this, number,
+                                                   ProcessRequest{.kind = ProcessKind::internal, .history = 0});
+    processes_.emplace(number, process);
+    process->on_known(known);
+    link_->replay(number, known.first_sequence);
+    link_->signal(number, SIGTERM);
+    link_->end_input(number);
+    process->released_ = true;
+    process->arm(kOrphanGrace);
     return;
   }
   auto& row = found->second;
@@ -312,11 +356,33 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
 
 void Sandbox::on_synced() {
   synced_ = true;
+  // What was being started when the line broke never was.
+  std::vector<std::shared_ptr<Process>> unknown;
+  for (const auto& [number, process] : processes_) {
+    if (!known_again_.contains(number) && !process->end_ && process->number_ < first_of_this_line_)
+      unknown.push_back(process);
+  }
+  for (const auto& process : unknown) {
+    process->finish({.reason = Reason::sandbox_gone, .exit_status = 128 + SIGKILL, .wall = process->age()});
+    forget(process);
+  }
   // Those init does not know any more never started, or were forgotten.
   for (const auto& [number, row] : std::exchange(remembered_, {})) {
     [[maybe_unused]] const auto erased = surroundings_.store.processes().erase(row_.id, number);
   }
   changed_.notify_all();
+}
+
+// Init is gone, and then nobody listens; or the line broke, and then it is made again.
+void Sandbox::on_link_closed() {
+  readiness_->give_up();
+  readiness_.reset();
+  link_.reset();
+  waiting_to_write_ = false;
+  synced_ = false;
+  known_again_.clear();
+  const bool alive = state_ == State::running || state_ == State::creating;
+  if (!alive || !connect()) on_link_lost();
 }
 
 // Init is gone: nothing inside lives any more.
@@ -414,6 +480,7 @@ std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
 void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (!process->end_) process->stop(Reason::cancelled);
   if (processes_.erase(process->number_) == 0) return;
+  if (process->request_.delivery == Delivery::newest && !process->request_.whole) let_go(process->held_);
   process->sandbox_ = nullptr;
   if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
     const auto erased = surroundings_.store.processes().erase(row_.id, process->number_);
@@ -424,6 +491,18 @@ void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (!link_) return;
   link_->forget(process->number_);
   flush();
+}
+
+void Sandbox::hold(std::size_t bytes) {
+  held_ += bytes;
+  // Those that ended first, then those that run; one event always stays, and the end is among the last.
+  for (const bool ended : {true, false}) {
+    for (const auto& [number, process] : processes_) {
+      const bool theirs = process->end_.has_value() == ended && process->request_.delivery == Delivery::newest &&
+                          !process->request_.whole;
+      while (theirs && held_ > kHeldMost && process->events_.size() > 1) process->drop_oldest();
+    }
+  }
 }
 
 void Sandbox::release(const std::shared_ptr<Process>& process) {
@@ -453,12 +532,13 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
 async::Task<Result<>> Sandbox::pause() {
   const auto self = shared_from_this();
   if (state_ == State::paused) co_return Result<>();
-  if (state_ != State::running) co_return fail(Errc::unavailable, "the sandbox is not running");
+  if (state_ != State::running) co_return not_there();
   // Written first: a sandbox that is found frozen after a crash is then known to be paused.
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "paused"); !written) co_return written;
   const auto wanted = request(wire::KeeperVerb::pause);
   auto paused = co_await surroundings_.keeper.ask(wanted);
-  if (state_ != State::running) co_return fail(Errc::unavailable, "the sandbox is not running");
+  if (state_ == State::paused) co_return Result<>();  // by somebody who asked at the same time
+  if (state_ != State::running) co_return not_there();
   if (!paused) {
     [[maybe_unused]] const auto undone = surroundings_.store.sandboxes().set_state(row_.id, "running");
     co_return tl::unexpected<Error>(paused.error());
@@ -471,13 +551,20 @@ async::Task<Result<>> Sandbox::pause() {
 async::Task<Result<>> Sandbox::resume() {
   const auto self = shared_from_this();
   if (state_ == State::running) co_return Result<>();
-  if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
+  if (state_ != State::paused) co_return not_there();
   const auto wanted = request(wire::KeeperVerb::resume);
   auto resumed = co_await surroundings_.keeper.ask(wanted);
+  if (state_ == State::running) co_return Result<>();
+  if (state_ != State::paused) co_return not_there();
   if (!resumed) co_return tl::unexpected<Error>(resumed.error());
-  if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "running"); !written) co_return written;
   row_.state = "running";
+  if (!link_) {
+    if (auto connected = connect(); !connected) co_return connected;
+    const auto until = std::chrono::steady_clock::now() + kBirthTime;
+    while (link_ && !synced_ && std::chrono::steady_clock::now() < until)
+      co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  }
   set_state(State::running);
   co_return Result<>();
 }
@@ -503,13 +590,18 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   }
   for (const auto& variable : request.variables) set_variable(spawn.environment, variable);
 
+  if (wire::encode(spawn).size() > kSpawnMost)
+    co_return fail(Errc::invalid, "cmd and env are larger than 2 MiB together");
+
   const auto number = row_.next_process++;
   const bool recorded = request.kind == ProcessKind::background;
   if (recorded) {
+    auto shown = request.argv;
+    shorten(shown);
     store::ProcessRow row{.sandbox = row_.id,
                           .number = number,
                           .kind = "background",
-                          .command_json = json_of(request.argv),
+                          .command_json = json_of(shown),
                           .terminal = request.terminal,
                           .input_open = request.input == InputMode::open,
                           .started_unix_ms = unix_millis(),
@@ -522,10 +614,23 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   process->oom_kills_before_ = oom_kills_;
   process->pids_refused_before_ = pids_refused_;
   processes_.emplace(number, process);
+  // Kept for as long as it may be listed: a name to know it by is enough.
+  shorten(process->request_.argv);
+  process->request_.variables.clear();
   link_->spawn(number, spawn);
   if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
   flush();
-  while (process->birth_ == Process::Birth::pending && !process->end_) co_await process->changed().wait();
+  // A sandbox that is paused, or has no processor time, may take for ever: its time limit counts from here.
+  const auto until = std::chrono::steady_clock::now() + process->request_.timeout.value_or(kBirthTime);
+  while (process->birth_ == Process::Birth::pending && !process->end_) {
+    co_await process->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
+    if (process->birth_ != Process::Birth::pending || process->end_) break;
+    const bool late = std::chrono::steady_clock::now() >= until;
+    if (!late && !(process->request_.abandoned && process->request_.abandoned())) continue;
+    process->finish({.reason = late ? Reason::timeout : Reason::cancelled, .exit_status = late ? 124 : 128 + SIGKILL});
+    if (link_) link_->kill_tree(number);
+    forget(process);
+  }
   if (process->birth_ == Process::Birth::failed) {
     processes_.erase(number);
     process->sandbox_ = nullptr;
@@ -539,7 +644,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
   const auto self = shared_from_this();
   while (state_ == State::creating) co_await changed_.wait();
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
-  if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
+  if (state_ != State::running || !link_) co_return not_there();
   request.directory = normal_directory(request.directory);
   auto process = co_await attempt(request, wire::SpawnKind::program);
   if (!process) co_return process;
@@ -549,9 +654,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
       ProcessRequest maker{.kind = ProcessKind::internal, .argv = {request.directory}, .directory = "/"};
       auto made = co_await attempt(std::move(maker), wire::SpawnKind::make_directory);
       if (!made) co_return made;
-      while (!(*made)->end_) co_await (*made)->changed().wait();
+      while (!(*made)->end_ && !(*made)->failure_) co_await (*made)->changed().wait();
       if (link_) forget(*made);
-      if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
+      if (state_ != State::running || !link_) co_return not_there();
       process = co_await attempt(request, wire::SpawnKind::program);
       if (!process) co_return process;
     }
@@ -577,7 +682,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
     } else {
       end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure->sys_errno));
     }
-    failed.next_ = wire::kFirstOutput;
+    failed.next_ = 1;
     failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
     failed.finish(std::move(end));
   }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,8 +83,11 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> resume();
 
   // For Process.
-  [[nodiscard]] InitLink& link() { return *link_; }
+  [[nodiscard]] InitLink* link() { return link_ ? &*link_ : nullptr; }
   void flush();
+  // What its processes' events take of the server's memory is bounded: the oldest of the oldest process go first.
+  void hold(std::size_t bytes);
+  void let_go(std::size_t bytes) { held_ -= std::min(held_, bytes); }
 
  private:
   friend class Registry;
@@ -94,12 +99,14 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<> destroy();
   void set_state(State state);
   void persist_expiry();
+  [[nodiscard]] tl::unexpected<Error> not_there() const;
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
 
   static async::Task<> listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Readiness> readiness);
   void handle(const wire::Frame& frame);
   void on_known(std::uint32_t number, const wire::Known& known);
   void on_synced();
+  void on_link_closed();
   void on_link_lost();
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
   void record_end(Process& process);
@@ -116,11 +123,14 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::shared_ptr<Readiness> readiness_;
   bool waiting_to_write_ = false;
   bool synced_ = false;
+  std::set<std::uint32_t> known_again_;   // what init told of since the line was made
+  std::uint32_t first_of_this_line_ = 1;  // processes from this number on were started over it
   std::map<std::uint32_t, std::shared_ptr<Process>> processes_;
   std::map<std::uint32_t, store::ProcessRow> remembered_;  // of the front before, until init has spoken
   std::chrono::milliseconds expires_boot_{0};
   std::chrono::milliseconds persisted_expiry_{0};
   int active_ = 0;
+  std::size_t held_ = 0;
   std::uint64_t oom_kills_ = 0;
   std::uint64_t pids_refused_ = 0;
 };

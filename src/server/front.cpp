@@ -21,7 +21,7 @@
 #include "server/key_ring.hpp"
 #include "server/log.hpp"
 #include "server/metrics.hpp"
-#include "server/pass_descriptor.hpp"
+#include "sys/record.hpp"
 
 namespace cove::server {
 namespace {
@@ -101,14 +101,20 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
              }),
       keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open),
       admission_(loop_.get_executor(), admission_options(*config_)),
-      registry_(loop_.get_executor(), tasks_, *store_, run_dir_.get(),
-                {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
-                [this](std::string_view line) { log_.warn(line); }),
+      registry_(
+          loop_.get_executor(), tasks_, *store_, run_dir_.get(),
+          {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
+          [this](std::string_view line) { log_.warn(line); },
+          [this] {
+            log_.error("the keeper does not answer");
+            [[maybe_unused]] const auto told = ::send(options_.supervisor.get(), "h", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+          }),
       sandboxes_{.registry = registry_,
                  .admission = admission_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
                  .config = [this] { return config_; },
-                 .draining = [this] { return draining_; }},
+                 .draining = [this] { return draining_; },
+                 .still_valid = [this](const http::Principal& principal) { return keys_.still_valid(principal); }},
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},
@@ -162,20 +168,25 @@ Task<> Front::start() {
 Task<> Front::hear_supervisor() {
   sandbox::Readiness readiness(loop_.get_executor(), options_.supervisor.get());
   while (co_await readiness.readable()) {
-    auto link = receive_descriptor(options_.supervisor.get());
-    if (!link) co_return;
+    std::byte word{};
+    UniqueFd link;
+    if (sys::receive_record(options_.supervisor.get(), std::span(&word, 1), link) != 1 || !link) co_return;
     log_.warn("keeper died: a new one takes over");
-    const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(*link)));
+    const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(link)));
     if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
   }
 }
 
 void Front::reload() {
-  const auto loaded = config::load(options_.reload_from);
+  auto input = options_.reload_from;
+  if (!config_->file.empty()) input.file = options_.directory + "/" + options_.configuration_copy;
+  auto loaded = config::load(input);
   if (!loaded) {
     log_.error(fmt::format("reload refused, the old configuration stays: {}", loaded.error().message));
     return;
   }
+  loaded->file = config_->file;
+  if (loaded->listen.port == 0 && loaded->listen.host == config_->listen.host) loaded->listen = config_->listen;
   auto plan = config::plan_reload(*config_, *loaded);
   config_ = std::make_shared<const config::Config>(std::move(plan.config));
   log_.set(config_->log);
@@ -257,9 +268,9 @@ int run_front(FrontOptions options) {
   }
   if (!(*store)->warning().empty()) {
     log.error((*store)->warning());
-    // Keys that were lost must not open the door.
-    options.needs_keys = true;
   }
+  // Keys that were lost must not open the door.
+  options.needs_keys = options.needs_keys || (*store)->keys_may_be_lost();
   if (::mkdir((options.directory + "/run").c_str(), 0700) != 0 && errno != EEXIST) {
     log.error(fmt::format("cannot make {}/run: {}", options.directory, std::strerror(errno)));
     return 1;

@@ -11,7 +11,8 @@ namespace cove::server {
 // What the front is given by whoever started it. Everything else of the host it does without.
 struct FrontOptions {
   config::Config config;
-  config::LoadInput reload_from;  // what to load again on SIGHUP
+  config::LoadInput reload_from;   // what to load again on SIGHUP
+  std::string configuration_copy;  // in `directory`: the file as it is then
   keeper::Enforcement enforcement;
   UniqueFd listener;
   UniqueFd keeper;        // the line to the first keeper

@@ -5,8 +5,10 @@
 #include <grp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -25,10 +27,10 @@
 #include "base/umask.hpp"
 #include "server/front.hpp"
 #include "server/log.hpp"
-#include "server/pass_descriptor.hpp"
 #include "store/store.hpp"
 #include "sys/privilege.hpp"
 #include "sys/process.hpp"
+#include "sys/record.hpp"
 
 namespace cove::server {
 namespace {
@@ -124,6 +126,19 @@ config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
   return endpoint;
 }
 
+constexpr const char* kConfigurationCopy = "cove.toml";
+constexpr const char* kFrontView = "/run/cove/front";
+
+// The front's directory may lie where only root can walk to. In a mount namespace of its own the front finds it at a
+// place that it can reach.
+bool show_front_directory(const std::string& directory) {
+  for (const char* path : {"/run/cove", kFrontView}) {
+    if (::mkdir(path, 0755) != 0 && errno != EEXIST) return false;
+  }
+  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount(directory.c_str(), kFrontView, nullptr, MS_BIND, nullptr) == 0;
+}
+
 class Supervisor {
  public:
   Supervisor(config::Config config, config::LoadInput reload_from)
@@ -137,8 +152,10 @@ class Supervisor {
   Result<> start_front();
   [[noreturn]] void become_front(UniqueFd listener, UniqueFd control);
   Result<> replace_keeper();
+  Result<> copy_configuration();
   void reap();
   void pass_on_signals();
+  void hear_front();
 
   config::Config config_;
   config::LoadInput reload_from_;
@@ -224,7 +241,9 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || !sys::set_ids(kFrontId, kFrontId))) ::_exit(1);
+  const bool root = ::geteuid() == 0;
+  if (root && !show_front_directory(front_directory_)) ::_exit(1);
+  if (root && (::setgroups(0, nullptr) != 0 || !sys::set_ids(kFrontId, kFrontId))) ::_exit(1);
   if (!sys::give_up_capabilities() || !sys::set_no_new_privileges()) ::_exit(1);
   ::umask(077);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -233,11 +252,12 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
   if (::getppid() != self_) ::_exit(1);
   FrontOptions options{.config = config_,
                        .reload_from = reload_from_,
+                       .configuration_copy = kConfigurationCopy,
                        .enforcement = keeper_->enforcement(),
                        .listener = UniqueFd(3),
                        .keeper = UniqueFd(4),
                        .supervisor = UniqueFd(5),
-                       .directory = front_directory_,
+                       .directory = root ? kFrontView : front_directory_,
                        .needs_keys = needs_keys_};
   ::_exit(run_front(std::move(options)));
 }
@@ -265,7 +285,21 @@ Result<> Supervisor::replace_keeper() {
   log_.warn("keeper died: starting another");
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
-  return send_descriptor(control_.get(), link.get());
+  const std::byte word{};
+  if (sys::send_record(control_.get(), std::span(&word, 1), link.get()) != 1) return fail_errno(errno, "pass on the new keeper");
+  return {};
+}
+
+// The file may be for root's eyes alone; the front reads a copy.
+Result<> Supervisor::copy_configuration() {
+  if (config_.file.empty()) return {};
+  COVE_TRY(const auto text, read_file_at(AT_FDCWD, config_.file));
+  const auto path = front_directory_ + "/" + kConfigurationCopy;
+  ::unlink(path.c_str());
+  COVE_TRY(const auto copy, open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  COVE_CHECK(write_all(copy.get(), text));
+  if (::geteuid() == 0 && ::fchown(copy.get(), kFrontId, kFrontId) != 0) return fail_errno(errno, "give away {}", path);
+  return {};
 }
 
 void Supervisor::reap() {
@@ -283,12 +317,23 @@ void Supervisor::reap() {
   }
 }
 
+// The front says one thing: that its keeper lives and does not answer.
+void Supervisor::hear_front() {
+  char word = 0;
+  if (::recv(control_.get(), &word, 1, MSG_DONTWAIT) != 1 || !keeper_) return;
+  log_.warn("keeper hangs: ending it");
+  sys::kill_process(keeper_->pidfd());
+}
+
 void Supervisor::pass_on_signals() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
     if (number == SIGTERM || number == SIGINT) asked_to_stop_ = true;
+    if (number == SIGHUP) {
+      if (auto copied = copy_configuration(); !copied) log_.error(copied.error().message);
+    }
     if (front_pidfd_)
       ::syscall(SYS_pidfd_send_signal, front_pidfd_.get(), number == SIGINT ? SIGTERM : number, nullptr, 0);
   }
@@ -303,9 +348,11 @@ Result<int> Supervisor::run() {
     const auto began = Clock::now();
     int keeper_deaths = 0;
     while (!front_status_) {
-      pollfd ready{.fd = signals_.get(), .events = POLLIN, .revents = 0};
-      ::poll(&ready, 1, 1000);
+      std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = control_.get(), .events = POLLIN, .revents = 0}}};
+      ::poll(ready.data(), ready.size(), 1000);
       pass_on_signals();
+      hear_front();
       reap();
       if (front_status_ || keeper_ || asked_to_stop_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.

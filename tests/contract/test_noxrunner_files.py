@@ -198,14 +198,14 @@ def test_more_than_the_disk_holds_is_413_and_nothing_is_written(server):
 
 
 def test_the_caps_of_the_configuration_hold(fresh_server):
-    running = fresh_server("--upload-max-body", "1M", "--upload-max-unpacked", "4M", "--upload-max-members", "20", "--upload-max-depth", "5", "--upload-max-ratio", "100")
+    running = fresh_server("--upload-max-body", "1M", "--upload-max-unpacked", "90M", "--upload-max-members", "20", "--upload-max-depth", "5", "--upload-max-ratio", "100")
     running.create("x")
     refused = {
         "body": os.urandom(1_100_000),
-        "unpacked": tar_gz({str(number): bytes(range(256)) * 4000 + os.urandom(20_000) for number in range(6)}),
+        "unpacked": tar_gz({str(number): bytes(20_000_000) + os.urandom(160_000) for number in range(5)}),
         "members": tar_gz({str(number): "x" for number in range(21)}),
         "depth": tar_gz({"a/b/c/d/e/f/g": "x"}),
-        "ratio": tar_gz({"z": bytes(3 << 20)}),
+        "ratio": tar_gz({"z": bytes(80 << 20)}),
     }
     for what, archive in refused.items():
         answer = running.upload("x", archive)

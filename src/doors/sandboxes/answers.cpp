@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{15};
 constexpr std::size_t kBatch = 256U << 10;
+constexpr std::size_t kMostElements = 50'000;
 
 tl::unexpected<Error> wrong(std::string_view field, std::string_view why) {
   return fail(Errc::invalid, fmt::format("{} {}", field, why));
@@ -24,6 +25,41 @@ json::value parsed(const std::string& text) {
   boost::system::error_code failed;
   auto value = json::parse(text, failed);
   return failed ? json::value() : value;
+}
+
+struct Shape {
+  std::size_t elements = 0;
+  std::size_t members = 0;
+};
+
+// How much JSON there is, seen from outside: what stands between strings.
+Shape shape_of(std::string_view text) {
+  Shape shape;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inside) {
+      if (c == '\\') ++i;
+      if (c == '"') inside = false;
+      continue;
+    }
+    if (c == '"') inside = true;
+    if (c == ',' || c == '[' || c == '{') ++shape.elements;
+    if (c == ':') ++shape.members;
+  }
+  return shape;
+}
+
+std::size_t members_of(const json::value& value) {
+  std::size_t count = 0;
+  if (const auto* object = value.if_object()) {
+    count += object->size();
+    for (const auto& [key, inner] : *object) count += members_of(inner);
+  }
+  if (const auto* array = value.if_array()) {
+    for (const auto& inner : *array) count += members_of(inner);
+  }
+  return count;
 }
 
 std::string shown(std::string_view bytes) {
@@ -70,7 +106,10 @@ Task<> refuse(http::Exchange& exchange, Error error) {
 }
 
 Result<std::string> sandbox_name(const http::Request& request) {
-  const auto& name = request.param("id");
+  return checked_name(request.param("id"));
+}
+
+Result<std::string> checked_name(const std::string& name) {
   if (name.empty()) return fail(Errc::invalid, "the sandbox id is empty");
   if (name.size() > 255) return fail(Errc::invalid, "the sandbox id is longer than 255 bytes");
   if (name == "." || name == "..") return fail(Errc::invalid, "the sandbox id may not be . or ..");
@@ -96,15 +135,19 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services,
 
 Result<json::object> parse_object(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
+  const auto shape = shape_of(body);
+  if (shape.elements > kMostElements)
+    return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMostElements));
   boost::system::error_code failed;
   auto value = json::parse(body, failed);
   if (failed) return fail(Errc::invalid, fmt::format("the body is not JSON: {}", failed.message()));
+  if (members_of(value) != shape.members) return fail(Errc::invalid, "the body has a key twice in one object");
   if (!value.is_object()) return fail(Errc::invalid, "the body must be a JSON object");
   return std::move(value.as_object());
 }
 
-Task<Result<json::object>> read_object(http::Exchange& exchange) {
-  auto body = co_await exchange.read_body(SIZE_MAX);
+Task<Result<json::object>> read_object(const Services& services, http::Exchange& exchange) {
+  auto body = co_await exchange.read_body(services.config()->http.max_body_bytes);
   if (!body) co_return tl::unexpected<Error>(body.error());
   co_return parse_object(*body);
 }
@@ -120,7 +163,7 @@ Result<std::optional<std::string>> text_field(const json::object& object, std::s
 Result<std::optional<double>> number_field(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   if (value == nullptr || value->is_null()) return std::optional<double>();
-  if (!value->is_number()) return wrong(name, "must be a number");
+  if (!value->is_number() || !std::isfinite(value->to_number<double>())) return wrong(name, "must be a number");
   return std::optional(value->to_number<double>());
 }
 
@@ -184,6 +227,14 @@ Result<std::optional<std::uint64_t>> number_query(const http::Request& request, 
   return std::optional(number);
 }
 
+json::array degraded(const keeper::Enforcement& enforced) {
+  json::array missing;
+  if (!enforced.memory) missing.emplace_back("memory");
+  if (!enforced.cpu) missing.emplace_back("cpus");
+  if (!enforced.pids) missing.emplace_back("pids");
+  return missing;
+}
+
 json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) {
   const auto& row = sandbox.row();
   const auto& enforced = services.registry.enforcement();
@@ -209,7 +260,8 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
        {{"identity", keeper::name_of(enforced.identity)},
         {"cgroup", sys::name_of(enforced.cgroup)},
         {"landlock", enforced.landlock_abi},
-        {"seccomp", true}}},
+        {"seccomp", true},
+        {"degraded", degraded(enforced)}}},
       {"network", {{"mode", "none"}}},
       {"env", std::move(names)},
       {"labels", parsed(row.labels_json)},
@@ -293,12 +345,17 @@ http::Response event_stream() {
   return {.status = 200, .content_type = "text/event-stream", .body = {}, .headers = {{"Cache-Control", "no-cache"}}};
 }
 
-Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from) {
+bool goes_on(const Services& services, const http::Exchange& exchange) {
+  return !exchange.client_gone() && services.still_valid(exchange.request().principal);
+}
+
+Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process,
+                     std::uint64_t from) {
   auto head = event_stream();
   if (!co_await exchange.start(std::move(head))) co_return;
   sandbox::Reader reader(process, from);
   auto spoke = Clock::now();
-  while (!exchange.client_gone()) {
+  while (goes_on(services, exchange)) {
     const auto batch = reader.take(kBatch);
     std::string text;
     if (batch.lost) {

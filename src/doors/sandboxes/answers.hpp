@@ -16,6 +16,7 @@ http::Response answer_to(const Error& error);
 Task<> refuse(http::Exchange& exchange, Error error);
 
 // The id of the path, by the contract's rule: 1–255 bytes of UTF-8 without control bytes, not "." or "..".
+Result<std::string> checked_name(const std::string& name);
 Result<std::string> sandbox_name(const http::Request& request);
 
 // The sandbox the path names, of the caller's tenant. New work is refused while the server drains.
@@ -25,7 +26,7 @@ Result<> check_serving(const Services& services);
 // A JSON object; an empty body is an empty one.
 Result<boost::json::object> parse_object(std::string_view body);
 // Reads the whole body, and parses it.
-Task<Result<boost::json::object>> read_object(http::Exchange& exchange);
+Task<Result<boost::json::object>> read_object(const Services& services, http::Exchange& exchange);
 
 // Fields of a request. Absent and null: nullopt. Errc::invalid names the field.
 Result<std::optional<std::string>> text_field(const boost::json::object& object, std::string_view name);
@@ -39,6 +40,8 @@ Result<std::vector<std::string>> environment_field(const boost::json::object& ob
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
 
+// The limits this host does not enforce: every result names them.
+boost::json::array degraded(const keeper::Enforcement& enforced);
 boost::json::object to_json(const sandbox::Sandbox& sandbox, const Services& services);
 boost::json::object to_json(const sandbox::Process& process);
 boost::json::object to_json(const sandbox::Process& process, const sandbox::Event& event);
@@ -51,7 +54,10 @@ bool wants_event_stream(const http::Request& request);
 // The head of an answer made of server-sent events.
 http::Response event_stream();
 
+// Whether a stream to this client should go on.
+bool goes_on(const Services& services, const http::Exchange& exchange);
 // Sends a process's events as they come until its end, the client's, or the server's.
-Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from);
+Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process,
+                     std::uint64_t from);
 
 }  // namespace cove::doors::sandboxes

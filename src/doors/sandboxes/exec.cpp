@@ -65,7 +65,7 @@ std::string shown(std::string bytes, bool truncated) {
   return replace_invalid_utf8(bytes);
 }
 
-json::object result_of(const sandbox::Process& process) {
+json::object result_of(const sandbox::Process& process, const Services& services) {
   const auto& end = *process.end();
   const auto limit = process.request().output_limit;
   auto out = shown(process.text_of(sandbox::Event::Kind::out), end.out_bytes > limit);
@@ -98,6 +98,8 @@ json::object result_of(const sandbox::Process& process) {
   if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
   object["cpuMs"] = end.cpu.count();
   object["processId"] = process_id(process);
+  if (auto missing = degraded(services.registry.enforcement()); !missing.empty())
+    object["degraded"] = std::move(missing);
   return object;
 }
 
@@ -121,7 +123,7 @@ Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
     const auto ended = process->end_input();
 }
 
-Task<> answer_when_done(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process) {
+Task<> answer_when_done(Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process) {
   auto speak = Clock::now() + kPlainAnswer;
   bool begun = false;
   while (!process->end()) {
@@ -137,17 +139,17 @@ Task<> answer_when_done(http::Exchange& exchange, std::shared_ptr<sandbox::Proce
     speak = Clock::now() + kPlainAnswer;
   }
   if (!begun) {
-    auto response = http::json_response(200, result_of(*process));
+    auto response = http::json_response(200, result_of(*process, services));
     [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
     co_return;
   }
-  const auto text = json::serialize(result_of(*process));
+  const auto text = json::serialize(result_of(*process, services));
   if (co_await exchange.write(text)) [[maybe_unused]]
     const auto done = co_await exchange.finish();
 }
 
 Task<> exec(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto found = co_await find_sandbox(services, exchange.request());
   if (!found) co_return co_await refuse(exchange, found.error());
@@ -166,10 +168,12 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   const auto quotas = services.quotas(exchange.request().principal);
   const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
                                         .per_minute = quotas.executions_per_minute};
-  const auto ticket = co_await services.admission.enter(exchange.request().principal.tenant, share);
+  const auto ticket = co_await services.admission.enter(exchange.request().principal.tenant, share,
+                                                        [&exchange] { return exchange.client_gone(); });
   if (!ticket) co_return co_await refuse(exchange, ticket.error());
   if (exchange.client_gone()) co_return;
 
+  request->process.abandoned = [&exchange] { return exchange.client_gone(); };
   auto started = co_await (*found)->start(std::move(request->process));
   if (!started) co_return co_await refuse(exchange, started.error());
   const auto process = *started;
@@ -177,9 +181,9 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   if (process->request().input == sandbox::InputMode::open)
     services.registry.tasks().spawn("feed a command", feed(process, std::move(request->input)));
   if (streaming)
-    co_await stream_events(exchange, process, 1);
+    co_await stream_events(services, exchange, process, 1);
   else
-    co_await answer_when_done(exchange, process);
+    co_await answer_when_done(services, exchange, process);
 }
 
 }  // namespace

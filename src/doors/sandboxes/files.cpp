@@ -182,6 +182,22 @@ Result<Facts> parse_facts(const std::string& line) {
                .inode = static_cast<std::uint64_t>(number("inode"))};
 }
 
+std::string etag_of(const Facts& facts) {
+  return fmt::format("\"{:x}-{:x}-{:x}\"", facts.inode, facts.size, facts.mtime_ns);
+}
+
+// A list of tags, weak or not, or "*" (RFC 9110, 13.1.2).
+bool names_tag(std::string_view list, std::string_view etag) {
+  while (!list.empty()) {
+    auto tag = take_until(list, ',');
+    while (tag.starts_with(' ')) tag.remove_prefix(1);
+    while (tag.ends_with(' ')) tag.remove_suffix(1);
+    if (tag.starts_with("W/")) tag.remove_prefix(2);
+    if (tag == etag || tag == "*") return true;
+  }
+  return false;
+}
+
 std::string http_date(std::int64_t mtime_ns) {
   const std::time_t seconds = mtime_ns / 1'000'000'000;
   std::tm parts{};
@@ -208,6 +224,12 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   const auto path = path_query(request, "path", "");
   if (!path) co_return co_await refuse(exchange, path.error());
   auto range = parse_range(request.header("Range"));
+  // A part of what the client has only counts if it still is what it has; that is for the file's facts to say.
+  if (const auto wanted = request.header("If-Range"); range && !wanted.empty()) {
+    const auto facts = co_await facts_of(work->sandbox, *path, gone(exchange));
+    if (!facts) co_return co_await refuse(exchange, facts.error());
+    if (wanted != etag_of(*facts)) range.reset();
+  }
   std::uint64_t offset = 0;
   std::uint64_t length = INT64_MAX;
   if (range && !range->first) {
@@ -217,7 +239,7 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
     offset = facts->size - std::min(facts->size, *range->last);
   } else if (range) {
     offset = *range->first;
-    if (range->last) length = *range->last - offset + 1;
+    if (range->last) length = std::min<std::uint64_t>(*range->last - offset, INT64_MAX - 1) + 1;
   }
   std::vector<std::string> arguments{"read", *path, std::to_string(std::min<std::uint64_t>(offset, INT64_MAX)),
                                      std::to_string(length)};
@@ -230,19 +252,16 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   const auto facts = parse_facts(*line);
   if (!facts) co_return co_await refuse(exchange, facts.error());
 
-  const auto etag = fmt::format("\"{:x}-{:x}-{:x}\"", facts->inode, facts->size, facts->mtime_ns);
+  const auto etag = etag_of(*facts);
   http::Response head{.status = 200, .content_type = "application/octet-stream"};
   head.headers = {{"ETag", etag},
                   {"Last-Modified", http_date(facts->mtime_ns)},
                   {"Accept-Ranges", "bytes"},
                   {"Cache-Control", "no-cache"}};
-  if (const auto known = request.header("If-None-Match"); known == etag || known == "*") {
+  if (names_tag(request.header("If-None-Match"), etag)) {
     head.status = 304;
     [[maybe_unused]] const auto sent = co_await exchange.send(std::move(head));
     co_return;
-  }
-  if (const auto wanted = request.header("If-Range"); range && !wanted.empty() && wanted != etag) {
-    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the file has changed since If-Range"});
   }
   if (range && offset >= facts->size) {
     auto out = http::error_response(416, "invalid", "Range is outside the file");
@@ -288,7 +307,7 @@ Task<> write_file(Services& services, http::Exchange& exchange) {
   if (*append) arguments.emplace_back("append");
   auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
-  const auto passed = co_await pass_body_on(exchange, **helper, UINT64_MAX);
+  const auto passed = co_await pass_body_on(exchange, **helper, services.config()->upload.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
   auto answer = co_await (*helper)->finish();
   if (!answer) co_return co_await refuse(exchange, answer.error());
@@ -334,7 +353,7 @@ Result<std::vector<std::string>> mkdir_command(const json::object& body) {
 
 Task<> ask_with_body(Services& services, http::Exchange& exchange,
                      Result<std::vector<std::string>> (*command)(const json::object&)) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   co_await ask_helper(services, exchange, command(*body), 200);
 }
@@ -356,7 +375,7 @@ Task<> watch(Services& services, http::Exchange& exchange) {
   auto text = http::sse_comment();
   std::uint64_t sequence = 0;
   auto spoke = Clock::now();
-  while (!exchange.client_gone() && !services.draining()) {
+  while (goes_on(services, exchange) && !services.draining()) {
     if (!text.empty()) {
       if (!co_await exchange.write(text)) co_return;
       text.clear();

@@ -35,7 +35,8 @@ Helper::Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbo
 
 Helper::~Helper() {
   // The signal says that nothing may come of it; the end of its input wakes it if it was just about to wait for more.
-  if (!process_->end()) process_->signal(SIGTERM);
+  if (!process_->end()) [[maybe_unused]]
+    const auto told = process_->signal(SIGTERM);
   end_input();
   sandbox_->release(process_);
 }
@@ -48,10 +49,13 @@ async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<sandb
                                   .argv = std::move(arguments),
                                   .directory = "/",
                                   .input = sandbox::InputMode::open,
-                                  .delivery = sandbox::Delivery::everything};
+                                  .delivery = sandbox::Delivery::everything,
+                                  .abandoned = abandoned};
   auto started = co_await sandbox->start(std::move(request));
   if (!started) co_return tl::unexpected<Error>(started.error());
   const auto& end = (*started)->end();
+  if (end && (end->reason == sandbox::Reason::timeout || end->reason == sandbox::Reason::cancelled))
+    co_return fail(Errc::unavailable, "the sandbox did not start its file helper in time");
   if (end && end->reason == sandbox::Reason::pids)
     co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
   if (end && end->reason == sandbox::Reason::not_started)

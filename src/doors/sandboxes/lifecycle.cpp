@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "async/deadline.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -17,6 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
+constexpr std::size_t kImageLimit = 512;
 constexpr std::uint64_t kMostListed = 1000;
 
 struct Range {
@@ -42,7 +44,7 @@ Result<std::uint64_t> quantity(const json::object& body, const Range& range, std
   if (value->is_string())
     text = value->as_string();
   else if (value->is_number())
-    text = json::serialize(*value);
+    text = fmt::format("{:f}", value->to_number<double>());
   else
     return fail(Errc::invalid, fmt::format("{} must be a quantity such as \"512Mi\"", range.field));
   const auto millis = parse_quantity_millis(text);
@@ -104,6 +106,8 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const conf
     request.limits.disk_bytes = writable;
   }
   COVE_TRY(const auto image, text_field(body, "image"));
+  if (image && image->size() > kImageLimit)
+    return fail(Errc::invalid, fmt::format("image is longer than {} bytes", kImageLimit));
   if (image && !image->empty()) {
     const auto known = config.images.find(*image);
     if (known != config.images.end()) {
@@ -139,7 +143,7 @@ sandbox::Quotas quotas_of(const Services& services, const http::Principal& princ
 }
 
 Task<> put_sandbox(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(exchange);
+  const auto body = co_await read_object(services, exchange);
   const auto name = sandbox_name(exchange.request());
   if (!name) co_return co_await refuse(exchange, name.error());
   if (!body) co_return co_await refuse(exchange, body.error());
@@ -156,9 +160,51 @@ Task<> put_sandbox(Services& services, http::Exchange& exchange) {
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
 }
 
+// What was answered under this key; nullopt: nothing yet. Waits while another request under it is being worked on.
+Task<Result<std::optional<http::Response>>> answer_before(Services& services, std::string tenant, std::string key,
+                                                          std::string hash) {
+  const auto other = [&](const std::string& known) {
+    return known == hash ? Result<>() : fail(Errc::conflict, "this Idempotency-Key was used with another body");
+  };
+  while (true) {
+    auto before = services.registry.store().idempotency().find(tenant, key);
+    if (!before) co_return tl::unexpected<Error>(before.error());
+    if (*before) {
+      if (auto same = other((*before)->request_hash); !same) co_return tl::unexpected<Error>(same.error());
+      http::Response again{.status = static_cast<unsigned>((*before)->status), .body = (*before)->body};
+      again.headers.emplace_back("Idempotent-Replayed", "true");
+      co_return std::optional(std::move(again));
+    }
+    const auto working = services.creating.find({tenant, key});
+    if (working == services.creating.end()) co_return std::optional<http::Response>();
+    if (auto same = other(working->second); !same) co_return tl::unexpected<Error>(same.error());
+    co_await async::sleep_for(milliseconds(10));
+  }
+}
+
+// Makes the sandbox and, with a key, writes down what was answered.
+Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequest request, sandbox::Quotas quotas,
+                                         std::string key, std::string hash) {
+  const auto tenant = request.tenant;
+  auto ensured = co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse);
+  if (!ensured) co_return tl::unexpected<Error>(ensured.error());
+  auto response = http::json_response(201, to_json(*ensured->sandbox, services));
+  if (key.empty()) co_return response;
+  auto& answers = services.registry.store().idempotency();
+  const store::IdempotencyRow row{.tenant = tenant,
+                                  .key = key,
+                                  .request_hash = hash,
+                                  .status = 201,
+                                  .body = response.body,
+                                  .created_unix_ms = unix_millis()};
+  if (auto written = answers.insert(row); !written) co_return tl::unexpected<Error>(written.error());
+  [[maybe_unused]] const auto pruned = answers.prune(unix_millis());
+  co_return response;
+}
+
 // The same question under the same key gets the answer the first one got.
 Task<> post_sandbox(Services& services, http::Exchange& exchange) {
-  auto text = co_await exchange.read_body(SIZE_MAX);
+  auto text = co_await exchange.read_body(services.config()->http.max_body_bytes);
   if (!text) co_return co_await refuse(exchange, text.error());
   const auto body = parse_object(*text);
   if (!body) co_return co_await refuse(exchange, body.error());
@@ -168,50 +214,28 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
   const auto given = text_field(*body, "id");
   if (!given) co_return co_await refuse(exchange, given.error());
   const auto& principal = exchange.request().principal;
+  request->tenant = principal.tenant;
+  request->name = given->value_or(fmt::format("sb-{}", SandboxId::random().view().substr(0, 16)));
+  if (const auto name = checked_name(request->name); !name) co_return co_await refuse(exchange, name.error());
   const std::string key(exchange.request().header("Idempotency-Key"));
   const auto hash = store::sha256_hex(*text);
-  auto& answers = services.registry.store().idempotency();
+  const auto quotas = quotas_of(services, principal);
+  if (key.size() > 255) {
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "Idempotency-Key is longer than 255 bytes"});
+  }
   if (!key.empty()) {
-    if (key.size() > 255)
-      co_return co_await refuse(exchange,
-                                {.code = Errc::invalid, .message = "Idempotency-Key is longer than 255 bytes"});
-    auto before = answers.find(principal.tenant, key);
+    auto before = co_await answer_before(services, principal.tenant, key, hash);
     if (!before) co_return co_await refuse(exchange, before.error());
     if (*before) {
-      if ((*before)->request_hash != hash)
-        co_return co_await refuse(
-            exchange, {.code = Errc::conflict, .message = "this Idempotency-Key was used with another body"});
-      http::Response again{.status = static_cast<unsigned>((*before)->status), .body = (*before)->body};
-      again.headers.emplace_back("Idempotent-Replayed", "true");
-      [[maybe_unused]] const auto sent = co_await exchange.send(std::move(again));
+      [[maybe_unused]] const auto sent = co_await exchange.send(std::move(**before));
       co_return;
     }
+    services.creating.emplace(std::pair(principal.tenant, key), hash);
   }
-  request->tenant = principal.tenant;
-  // One name for a key, so that two requests at once make one sandbox.
-  request->name = given->value_or(
-      key.empty() ? fmt::format("sb-{}", SandboxId::random().view().substr(0, 16))
-                  : fmt::format("sb-{}", store::sha256_hex(principal.tenant + '\0' + key).substr(0, 16)));
-  http::Request named = exchange.request();
-  named.params = {{"id", request->name}};
-  if (const auto name = sandbox_name(named); !name) co_return co_await refuse(exchange, name.error());
-  const auto quotas = quotas_of(services, principal);
-  const auto if_there = key.empty() ? sandbox::IfThere::refuse : sandbox::IfThere::keep;
-  auto ensured = co_await services.registry.ensure(std::move(*request), quotas, if_there);
-  if (!ensured) co_return co_await refuse(exchange, ensured.error());
-  auto response = http::json_response(201, to_json(*ensured->sandbox, services));
-  if (!key.empty()) {
-    const store::IdempotencyRow row{.tenant = principal.tenant,
-                                    .key = key,
-                                    .request_hash = hash,
-                                    .status = 201,
-                                    .body = response.body,
-                                    .created_unix_ms = unix_millis()};
-    if (const auto written = answers.insert(row); !written && written.error().code != Errc::exists)
-      co_return co_await refuse(exchange, written.error());
-    [[maybe_unused]] const auto pruned = answers.prune(unix_millis());
-  }
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  auto created = co_await create_once(services, std::move(*request), quotas, key, hash);
+  services.creating.erase({principal.tenant, key});
+  if (!created) co_return co_await refuse(exchange, created.error());
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(*created));
 }
 
 Task<> list_sandboxes(Services& services, http::Exchange& exchange) {

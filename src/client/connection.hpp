@@ -1,0 +1,84 @@
+#pragma once
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/error.hpp>
+#include <chrono>
+#include <cstddef>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "client/address.hpp"
+
+namespace cove::client {
+
+// What ends a wait besides what is waited for.
+struct Waiting {
+  int interrupt_fd = -1;                  // readable: give up (a signalfd, an eventfd); -1: nothing
+  std::chrono::milliseconds patience{0};  // without a single byte; 0: for ever
+};
+
+// Whether a failure is that of somebody who asked us to give up.
+inline bool interrupted(const Error& error) {
+  return error.sys_errno == EINTR;
+}
+
+// One TCP connection. Calls block, but in poll(): a signal, an interrupt or lost patience ends them. Beast's functions
+// take it as a synchronous stream.
+class Connection {
+ public:
+  // Errc::unavailable says that nobody answers there, and what to try.
+  static Result<Connection> open(const Address& address, const Waiting& waiting);
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  void set_waiting(const Waiting& waiting) { waiting_ = waiting; }
+  // Whether the other side has closed, or sent what nobody asked for: then it cannot be used again.
+  [[nodiscard]] bool stale() const;
+  // What is there now, 0 when nothing is. Errc::unavailable at the end.
+  Result<std::size_t> receive_now(char* data, std::size_t size);
+  // What can be sent now.
+  Result<std::size_t> send_now(const char* data, std::size_t size);
+  Result<> send_all(std::string_view bytes);
+
+  template <class Buffers>
+  std::size_t read_some(const Buffers& buffers, boost::beast::error_code& failed) {
+    for (auto it = boost::asio::buffer_sequence_begin(buffers); it != boost::asio::buffer_sequence_end(buffers); ++it) {
+      const boost::asio::mutable_buffer piece(*it);
+      if (piece.size() > 0) return receive(static_cast<char*>(piece.data()), piece.size(), failed);
+    }
+    failed = {};
+    return 0;
+  }
+  template <class Buffers>
+  std::size_t read_some(const Buffers& buffers) {
+    boost::beast::error_code failed;
+    const auto n = read_some(buffers, failed);
+    if (failed) throw boost::beast::system_error(failed);
+    return n;
+  }
+  template <class Buffers>
+  std::size_t write_some(const Buffers& buffers, boost::beast::error_code& failed) {
+    for (auto it = boost::asio::buffer_sequence_begin(buffers); it != boost::asio::buffer_sequence_end(buffers); ++it) {
+      const boost::asio::const_buffer piece(*it);
+      if (piece.size() > 0) return transmit(static_cast<const char*>(piece.data()), piece.size(), failed);
+    }
+    failed = {};
+    return 0;
+  }
+  template <class Buffers>
+  std::size_t write_some(const Buffers& buffers) {
+    boost::beast::error_code failed;
+    const auto n = write_some(buffers, failed);
+    if (failed) throw boost::beast::system_error(failed);
+    return n;
+  }
+
+ private:
+  explicit Connection(UniqueFd fd, const Waiting& waiting) : fd_(std::move(fd)), waiting_(waiting) {}
+  std::size_t receive(char* data, std::size_t size, boost::beast::error_code& failed);
+  std::size_t transmit(const char* data, std::size_t size, boost::beast::error_code& failed);
+
+  UniqueFd fd_;
+  Waiting waiting_;
+};
+
+}  // namespace cove::client

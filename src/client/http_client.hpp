@@ -1,0 +1,88 @@
+#pragma once
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "client/address.hpp"
+#include "client/connection.hpp"
+#include "client/events.hpp"
+
+namespace cove::client {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct Request {
+  std::string method = "GET";
+  std::string target;  // path and query, below the address's prefix
+  Headers headers{};
+  std::string content_type{};
+  std::string body{};
+};
+
+struct Response {
+  unsigned status = 0;
+  std::string reason;
+  Headers headers;
+  std::string body;
+
+  [[nodiscard]] std::string_view header(std::string_view name) const;  // "" when there is none
+};
+
+// Fills the span and says how much; 0 is the end. A failure ends the request, visibly incomplete.
+using Source = std::function<Result<std::size_t>(std::span<char>)>;
+struct Upload {
+  Source source;
+  std::optional<std::uint64_t> size;  // none: chunked
+};
+// Takes the content of a good answer as it comes. `length` is what the server announced.
+struct Download {
+  std::function<Result<>(std::optional<std::uint64_t> length)> begin;
+  std::function<Result<>(std::string_view bytes)> take;
+};
+
+struct Options {
+  Address address;
+  std::string key;  // empty: none
+  Waiting waiting{};
+};
+
+// The answer's failure in one sentence that says what to do next, or nothing when it is a good one.
+Result<> judged(const Response& response);
+
+// Speaks HTTP/1.1 to one server, one request at a time, over one connection that is kept. Blocking; not for two
+// threads.
+class Client {
+ public:
+  explicit Client(Options options) : options_(std::move(options)) {}
+
+  // Any answer at all. Errc::unavailable when there is none.
+  Result<Response> send(const Request& request, const Upload* upload = nullptr, const Download* download = nullptr);
+  // Good answers only.
+  Result<Response> ask(const Request& request, const Upload* upload = nullptr, const Download* download = nullptr);
+  // A stream of server-sent events, on a connection of its own.
+  Result<EventStream> follow(Request request);
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  void set_waiting(const Waiting& waiting) { options_.waiting = waiting; }
+
+ private:
+  enum class Attempt { first, again };
+  Result<Response> attempt(const Request& request, const Upload* upload, const Download* download, bool& unheard);
+
+  Options options_;
+  std::optional<Connection> connection_;
+  boost::beast::flat_buffer buffer_;
+};
+
+// The head of a request as it is sent; what follows it is the caller's.
+std::string request_head(const Options& options, const Request& request, const Upload* upload);
+
+}  // namespace cove::client

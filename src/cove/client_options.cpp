@@ -1,0 +1,109 @@
+#include "cove/client_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "cove/completion_command.hpp"
+#include "cove/console.hpp"
+#include "cove/process_commands.hpp"
+#include "cove/sandbox_commands.hpp"
+#include "cove/transfer_commands.hpp"
+
+namespace cove::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+class UsageLine : public CLI::Formatter {
+ public:
+  UsageLine(std::string name, std::string words) : text_(fmt::format("Usage: cove {} [OPTIONS] {}\n", name, words)) {}
+  std::string make_usage(const CLI::App*, std::string) const override { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+void describe(CLI::App& command, ClientOptions& options, std::string words) {
+  command.formatter(std::make_shared<UsageLine>(command.get_name(), std::move(words)));
+  command.add_option("--url", options.url, "Where the server is")
+      ->envname("COVE_URL")
+      ->capture_default_str()
+      ->group("Server");
+  // Its value is never shown: help texts end up in bug reports.
+  command.add_option("--key", options.key, "The API key, when the server wants one")
+      ->envname("COVE_API_KEY")
+      ->group("Server");
+  command.add_flag("--json", options.json, "Print the server's JSON, for programs")->group("Output");
+}
+
+Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting) {
+  auto address = client::parse_address(options.url);
+  if (!address) return fail(Errc::invalid, fmt::format("--url: {}", address.error().message));
+  for (const char c : options.key) {
+    if (c <= ' ' || c == 0x7f) return fail(Errc::invalid, "--key: a key holds no spaces or control characters");
+  }
+  return client::Client({.address = std::move(*address), .key = options.key, .waiting = waiting});
+}
+
+ClientCommands add_client_commands(CLI::App& app) {
+  ClientCommands commands;
+  add_sandbox_commands(app, commands);
+  add_process_commands(app, commands);
+  add_transfer_commands(app, commands);
+  add_completion_command(app, commands);
+  return commands;
+}
+
+int complain(const ClientOptions& options, const Error& error, int status) {
+  if (client::interrupted(error)) return 130;
+  tell("{}", error.message);
+  if (options.json) [[maybe_unused]]
+    const auto put = put_line(json::serialize(json::object{{"error", error.message}}));
+  return status;
+}
+
+Result<json::object> object_of(const std::string& body) {
+  boost::system::error_code failed;
+  auto value = json::parse(body, failed);
+  if (failed || !value.is_object())
+    return fail(Errc::io, "what answered does not speak Cove's API: is the --url right?");
+  return std::move(value.as_object());
+}
+
+std::string text_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
+}
+
+std::int64_t number_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  boost::system::error_code failed;
+  const auto number = value == nullptr ? 0 : value->to_number<std::int64_t>(failed);
+  return failed ? 0 : number;
+}
+
+client::Request json_request(std::string method, std::string target, const json::object& body) {
+  return {.method = std::move(method),
+          .target = std::move(target),
+          .content_type = "application/json",
+          .body = json::serialize(body)};
+}
+
+Result<json::object> pairs(std::string_view option, const Words& texts) {
+  json::object object;
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return fail(Errc::invalid, fmt::format("{}: '{}' is not NAME=VALUE", option, text));
+    object[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return object;
+}
+
+CLI::Option* again(CLI::Option* option) {
+  return option->expected(1)->take_all()->allow_extra_args(false);
+}
+
+}  // namespace cove::cli

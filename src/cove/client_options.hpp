@@ -1,0 +1,61 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "client/http_client.hpp"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace cove::cli {
+
+using Words = std::vector<std::string>;
+
+// What every command that talks to a server takes.
+struct ClientOptions {
+  std::string url = "http://127.0.0.1:8000";
+  std::string key;
+  bool json = false;
+};
+
+// `words` is what the usage line shows behind the options.
+void describe(CLI::App& command, ClientOptions& options, std::string words);
+Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting = {});
+
+// The words behind --; none when there was no --.
+using AfterDashes = std::optional<Words>;
+
+// One subcommand that talks to a server. `run` returns the exit status.
+struct ClientCommand {
+  CLI::App* app;
+  std::function<int(const AfterDashes& after)> run;
+};
+using ClientCommands = std::vector<ClientCommand>;
+
+// Every client command, in the order the help shows them.
+ClientCommands add_client_commands(CLI::App& app);
+
+// Says what failed (as JSON too, when that was asked for), and returns `status`.
+int complain(const ClientOptions& options, const Error& error, int status = 1);
+
+// A JSON object of an answer; Errc::io for anything else.
+Result<boost::json::object> object_of(const std::string& body);
+// Fields of an answer, with something harmless when they are missing: servers may grow and shrink.
+std::string text_of(const boost::json::object& object, std::string_view name);
+std::int64_t number_of(const boost::json::object& object, std::string_view name);
+client::Request json_request(std::string method, std::string target, const boost::json::object& body);
+
+// "K=V" texts as an object. Errc::invalid names the option.
+Result<boost::json::object> pairs(std::string_view option, const Words& texts);
+// An option that may be given again, each time with one value.
+CLI::Option* again(CLI::Option* option);
+
+}  // namespace cove::cli

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+#include "base/unique_fd.hpp"
+
+namespace cove::cli {
+
+// Takes signals as something to read instead of something that strikes, for as long as it lives. Before any thread is
+// made. SIGPIPE is ignored from then on: a reader that left is an error like any other.
+class Interrupt {
+ public:
+  explicit Interrupt(std::initializer_list<int> signals = {SIGINT, SIGTERM, SIGHUP}) {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int number : signals) ::sigaddset(&set, number);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    ::signal(SIGPIPE, SIG_IGN);
+    fd_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~Interrupt() {
+    while (take() != 0) {
+    }  // what has been heard must not strike now
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // The next signal that came, or 0.
+  int take() {
+    signalfd_siginfo info;
+    return ::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo)
+                                                                                      : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  UniqueFd fd_;
+};
+
+// Puts the caller's terminal into raw mode for as long as it lives.
+class RawTerminal {
+ public:
+  RawTerminal() {
+    if (::tcgetattr(STDIN_FILENO, &saved_) != 0) return;
+    auto raw = saved_;
+    ::cfmakeraw(&raw);
+    active_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+  }
+  ~RawTerminal() {
+    if (active_) ::tcsetattr(STDIN_FILENO, TCSANOW, &saved_);
+  }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+ private:
+  termios saved_{};
+  bool active_ = false;
+};
+
+}  // namespace cove::cli
