@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import random
-import resource
 import shutil
 import signal
 import socket
@@ -17,7 +16,8 @@ import time
 
 import pytest
 
-from conftest import HostState, leaving_nothing, new_marker, processes_with, wait_until
+import server as server_module
+from conftest import COVE, HostState, leaving_nothing, new_marker, processes_with, wait_until
 from hostile import (PATIENT, SOAK, alive, bounded_memory, cpu_seconds, descriptors, front, head, idle, make_key, memory_kib, metric, server_with_tenants)
 from server import Server, at, joined, new_id, tar_gz
 
@@ -141,11 +141,11 @@ def attempt(work):
     return None
 
 
-def typed(answer):
-    """Success, or an error with a code, or a connection that broke visibly."""
+def typed(answer, *also):
+    """Success, or an error of the server's with a code, or a connection that broke visibly."""
     if answer is None or answer.status < 400:
         return True
-    assert answer.status in (404, 409, 413, 429, 500, 503) and answer.json["code"] and answer.json["error"], answer
+    assert answer.status in (404, 409, 413, 429, 500, 503, *also) and answer.json["code"] and answer.json["error"], answer
     return answer.status != 503 or answer.headers.get("Retry-After")
 
 
@@ -222,7 +222,7 @@ def test_R_02_upload(patient, fault):
     _, init = init_of(server, lambda: server.create(name, ttlSeconds=600))
     files = {f"d/f{n}": "content" * 1000 for n in range(5)}
     answer = injected(patient, fault, lambda: server.upload(name, tar_gz(files), dest="/workspace/up", timeout=15), init)
-    assert typed(answer)
+    assert typed(answer, 403)
     patient.whole()
     found = server.get(at(name, "files/list?path=/workspace&depth=10"))
     assert found.status in (200, 404)
@@ -233,6 +233,22 @@ def test_R_02_upload(patient, fault):
         elif "renameat" not in fault:
             assert not [path for path in there if "/up/" in path and ".cove-upload" not in path], there
         assert server.upload(name, tar_gz(files), dest="/workspace/up").status == 200
+    server.delete(at(name))
+    patient.whole()
+
+
+@pytest.mark.parametrize("fault", ["front sendto:error=ENOBUFS:when=3", "front sendto:error=ENOMEM:when=6", "init write:error=EIO:when=9", "init write:signal=SIGKILL:when=20"])
+def test_R_02_a_file_that_was_written_is_the_file_that_was_sent(patient, fault):
+    server, name = patient.server, new_id("write")
+    _, init = init_of(server, lambda: server.create(name, ttlSeconds=600))
+    content = random.Random(2).randbytes(4 << 20)
+    answer = injected(patient, fault, lambda: server.put(at(name, "files?path=big"), content, timeout=15), init)
+    assert typed(answer, 400)
+    there = server.get(at(name, "files?path=big"), timeout=15)
+    if answer is not None and answer.status == 200:
+        assert there.status == 200 and there.body == content, "a write reported what it did not reach"
+    # Whole or not at all; with its init the sandbox is gone.
+    assert there.status in (404, 503) or there.body == content, (answer, there.status)
     server.delete(at(name))
     patient.whole()
 
@@ -410,6 +426,10 @@ def test_R_05_a_full_state_directory_is_503_and_over_when_there_is_room(patient)
             # What needs no disk goes on.
             assert server.exec(name, "echo", "hi")["stdout"] == "hi\n" and server.process(name, process)["state"] == "running"
             assert server.upload(name, tar_gz({"a": "b"})).status == 200
+            doomed = next((f"full-{turn}" for turn in range(30) if server.get(at(f"full-{turn}")).status == 200), None)
+            if doomed:
+                answer = attempt(lambda: server.delete(at(doomed), timeout=8))
+                assert answer is not None and answer.status in (204, 503, 507), "a delete on a full disk is not answered"
             # A server that dies now finds its state whole.
             server.kill9()
             (place / "filler").unlink()
@@ -440,15 +460,18 @@ def test_R_05_a_full_state_directory_at_start_says_so(patient):
 
 # --- R-06
 
-def test_R_06_without_descriptors_the_answer_is_503_and_nothing_spins():
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+@pytest.fixture
+def few_descriptors(monkeypatch, workdir):
+    """Servers started now may have 256 descriptors in each process."""
+    wrapper = workdir / "cove"
+    wrapper.write_text(f'#!/bin/sh\nulimit -n 256\nexec {COVE} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(server_module, "COVE", str(wrapper))
+
+
+def test_R_06_without_descriptors_the_answer_is_503_and_nothing_spins(few_descriptors):
     with leaving_nothing():
-        server = Server("--drain", "1s")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-        try:
-            server.start()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        server = Server("--drain", "1s").start()
         try:
             name = server.create(ttlSeconds=600)
             pid = front(server)
@@ -476,6 +499,26 @@ def test_R_06_without_descriptors_the_answer_is_503_and_nothing_spins():
             assert statuses <= {200, 429, 500, 503, None} and 500 not in statuses, statuses
             assert wait_until(lambda: getattr(attempt(lambda: server.put(at("later"), {}, timeout=5)), "status", None) == 200, 5)
             assert wait_until(lambda: len(inits(server)) == len(server.get("/v1/sandboxes").json["sandboxes"]), 5)
+        finally:
+            server.close()
+
+
+def test_R_06_a_keeper_that_dies_while_there_are_no_descriptors_is_replaced_afterwards(few_descriptors):
+    with leaving_nothing():
+        server = Server("--drain", "1s").start()
+        try:
+            name = server.create(ttlSeconds=600)
+            held = []
+            with contextlib.suppress(OSError):
+                for _ in range(300):
+                    held.append(socket.create_connection(("127.0.0.1", server.port), 2))
+            time.sleep(0.2)
+            os.kill(server.keeper(), signal.SIGKILL)
+            time.sleep(0.5)
+            for connection in held:
+                connection.close()
+            assert wait_until(lambda: getattr(attempt(lambda: server.get("/healthz", timeout=2)), "status", 0) == 200, 8), "it never takes another keeper"
+            assert server.exec(name, "false")["exitCode"] == 1 and server.put(at("new"), {}).status == 200
         finally:
             server.close()
 
