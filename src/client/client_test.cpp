@@ -27,26 +27,28 @@ TEST_P(AddressOf, IsTakenApartOrRefused) {
   const auto address = parse_address(GetParam().given);
   EXPECT_EQ(address ? fmt::format("{}|{}|{}", address->host, address->port, address->prefix) : "", GetParam().want);
 }
-INSTANTIATE_TEST_SUITE_P(, AddressOf, testing::ValuesIn(std::to_array<AddressRow>({
-    {"Plain",            "http://127.0.0.1:8000",        "127.0.0.1|8000|"},
-    {"SlashAtTheEnd",    "http://127.0.0.1:8000/",       "127.0.0.1|8000|"},
-    {"DefaultPort",      "http://cove.example",          "cove.example|80|"},
-    {"PrefixIsKept",     "http://h:1/cove_key/x//",      "h|1|/cove_key/x"},
-    {"SixthVersion",     "http://[::1]:8000/a",          "::1|8000|/a"},
-    {"SixthWithoutPort", "http://[::1]",                 "::1|80|"},
-    {"Https",            "https://h",                    ""},
-    {"NoScheme",         "127.0.0.1:8000",               ""},
-    {"NoHost",           "http://:8000",                 ""},
-    {"NoPort",           "http://h:",                    ""},
-    {"PortTooLarge",     "http://h:65536",               ""},
-    {"PortIsNoNumber",   "http://h:80x",                 ""},
-    {"User",             "http://u:p@h",                 ""},
-    {"Query",            "http://h/?a",                  ""},
-    {"Space",            "http://h/a b",                 ""},
-    {"LineBreak",        "http://h/\r\nX: y",            ""},
-    {"OpenBracket",      "http://[::1",                  ""},
-    {"Empty",            "",                             ""},
-})), [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(, AddressOf,
+                         testing::ValuesIn(std::to_array<AddressRow>({
+                             {"Plain", "http://127.0.0.1:8000", "127.0.0.1|8000|"},
+                             {"SlashAtTheEnd", "http://127.0.0.1:8000/", "127.0.0.1|8000|"},
+                             {"DefaultPort", "http://cove.example", "cove.example|80|"},
+                             {"PrefixIsKept", "http://h:1/cove_key/x//", "h|1|/cove_key/x"},
+                             {"SixthVersion", "http://[::1]:8000/a", "::1|8000|/a"},
+                             {"SixthWithoutPort", "http://[::1]", "::1|80|"},
+                             {"Https", "https://h", ""},
+                             {"NoScheme", "127.0.0.1:8000", ""},
+                             {"NoHost", "http://:8000", ""},
+                             {"NoPort", "http://h:", ""},
+                             {"PortTooLarge", "http://h:65536", ""},
+                             {"PortIsNoNumber", "http://h:80x", ""},
+                             {"User", "http://u:p@h", ""},
+                             {"Query", "http://h/?a", ""},
+                             {"Space", "http://h/a b", ""},
+                             {"LineBreak", "http://h/\r\nX: y", ""},
+                             {"OpenBracket", "http://[::1", ""},
+                             {"Empty", "", ""},
+                         })),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Address, HostHeaderNamesThePortOnlyWhenItMust) {
   EXPECT_EQ(parse_address("http://[::1]:8000")->authority(), "[::1]:8000");
@@ -199,10 +201,11 @@ TEST(Client, StreamsBothWays) {
                       .size = std::nullopt};
   std::string got;
   const Download download{.begin = [](auto) { return Result<>(); },
-                          .take = [&](std::string_view bytes) {
-                            got += bytes;
-                            return Result<>();
-                          }};
+                          .take =
+                              [&](std::string_view bytes) {
+                                got += bytes;
+                                return Result<>();
+                              }};
   EXPECT_TRUE(client.ask({.method = "POST", .target = "/"}, &upload, &download));
   EXPECT_EQ(got, "abcde");
   server.join();
@@ -244,8 +247,9 @@ TEST(Client, GivesUpWhenInterrupted) {
 }
 
 TEST(Client, FollowsEventsUntilTheStreamEnds) {
-  Script server({{"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-                  "e\r\ndata: one\n\ndat\r\n8\r\na: two\n\n\r\n0\r\n\r\n"}});
+  Script server(
+      {{"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "e\r\ndata: one\n\ndat\r\n8\r\na: two\n\n\r\n0\r\n\r\n"}});
   Client client(server.options());
   auto events = client.follow({.target = "/events"});
   ASSERT_TRUE(events);

@@ -13,6 +13,7 @@ using Parser = http::response_parser<http::buffer_body>;
 
 constexpr std::size_t kChunk = 64U << 10;
 constexpr std::size_t kAnswerLimit = std::size_t{256} << 20;  // of an answer that is held in memory
+constexpr std::chrono::seconds kSilence{90};                  // after which a stream of events counts as broken
 constexpr std::uint32_t kHeadLimit = 64U << 10;
 
 tl::unexpected<Error> broken(const beast::error_code& failed) {
@@ -233,8 +234,13 @@ Result<EventStream> Client::follow(Request request) {
   http::read_header(body->connection, body->buffer, body->parser, failed);
   if (failed) return broken(failed);
   auto response = head_of(body->parser);
-  if (response.status == 200 && response.header("Content-Type").starts_with("text/event-stream"))
+  if (response.status == 200 && response.header("Content-Type").starts_with("text/event-stream")) {
+    // The server says something every 15 seconds, if only that it is there.
+    auto waiting = options_.waiting;
+    if (waiting.patience.count() == 0) waiting.patience = kSilence;
+    body->connection.set_waiting(waiting);
     return EventStream(std::move(body));
+  }
   while (true) {
     COVE_TRY(const auto piece, body_piece(body->connection, body->buffer, body->parser, body->chunk));
     if (piece.empty()) break;

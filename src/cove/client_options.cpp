@@ -12,7 +12,21 @@ namespace cove::cli {
 
 namespace json = boost::json;
 
-void describe(CLI::App& command, ClientOptions& options) {
+namespace {
+
+class UsageLine : public CLI::Formatter {
+ public:
+  UsageLine(std::string name, std::string words) : text_(fmt::format("Usage: cove {} [OPTIONS] {}\n", name, words)) {}
+  std::string make_usage(const CLI::App*, std::string) const override { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+void describe(CLI::App& command, ClientOptions& options, std::string words) {
+  command.formatter(std::make_shared<UsageLine>(command.get_name(), std::move(words)));
   command.add_option("--url", options.url, "Where the server is")
       ->envname("COVE_URL")
       ->capture_default_str()

@@ -26,7 +26,8 @@ struct ClientOptions {
   bool json = false;
 };
 
-void describe(CLI::App& command, ClientOptions& options);
+// `words` is what the usage line shows behind the options.
+void describe(CLI::App& command, ClientOptions& options, std::string words);
 Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting = {});
 
 // The words behind --; none when there was no --.

@@ -86,7 +86,9 @@ int main(int argc, char** argv) {
       key_arguments.json = as_json;
       return cove::cli::refuse_key_command(key_arguments, fmt::format("{} (cove key --help shows how)", error.what()));
     }
-    return refuse(fmt::format("{} (cove --help shows how)", error.what()), as_json);
+    const auto meant = app.get_subcommands();  // the one whose words made no sense
+    const auto help = meant.empty() ? std::string() : " " + meant.front()->get_name();
+    return refuse(fmt::format("{} (cove{} --help shows how)", error.what(), help), as_json);
   }
   if (*key) return cove::cli::key_command(key_arguments);
   if (*serve) return cove::cli::serve_command(serve_flags);

@@ -15,6 +15,7 @@
 #include "files/place.hpp"
 #include "files/unpack.hpp"
 #include "files/walk.hpp"
+#include "keeper/host_root.hpp"
 #include "sandbox/environment.hpp"
 
 namespace cove::cli::noxrc {
@@ -181,7 +182,7 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
   if (::lseek(archive.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "seek");
   if (!keeper_) {
     block_cancel_signals();
-    COVE_TRY(auto keeper, keeper::Keeper::start({}));
+    COVE_TRY(auto keeper, keeper::Keeper::start({.state_dir = keeper::default_state_dir()}));
     keeper_.emplace(std::move(keeper));
   }
   COVE_TRY(auto shot, OneShot::create(keeper_->link(), {.limits = {}}));

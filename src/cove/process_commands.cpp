@@ -51,7 +51,8 @@ Result<json::object> exec_body(const ExecArguments& arguments) {
 Result<std::optional<json::object>> show(const json::object& event) {
   const auto type = text_of(event, "type");
   if (type == "end") return std::optional(event);
-  if (type == "gap")
+  // Event 1 is `started`: no output is lost with it.
+  if (type == "gap" && number_of(event, "to") > 1)
     tell("output from event {} to {} is no longer kept", number_of(event, "from"), number_of(event, "to"));
   if (type != "stdout" && type != "stderr") return std::optional<json::object>();
   const auto bytes =
@@ -317,7 +318,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
         "  echo hello | cove exec -i demo tr a-z A-Z\n"
         "  cove exec --detach demo -- python3 -m http.server 8080\n"
         "  cove exec -t demo top");
-    describe(*command, *a);
+    describe(*command, *a, "ID CMD…");
     commands.push_back({command, [a, command, words](const AfterDashes& after) {
                           a->command = words(command, after);
                           return exec(*a);
@@ -328,7 +329,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     const auto a = std::make_shared<ExecArguments>();
     common(command, a);
     command->footer("Examples:\n  cove shell demo\n  cove shell demo --workdir /tmp\n  cove shell demo python3");
-    describe(*command, *a);
+    describe(*command, *a, "ID [CMD…]");
     commands.push_back({command, [a, command, words](const AfterDashes& after) {
                           a->command = words(command, after);
                           if (a->command.empty()) a->command = usual_shell();
@@ -341,7 +342,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     const auto a = std::make_shared<PsArguments>();
     command->add_option("id", a->id, "The sandbox")->required();
     command->footer("Example:\n  cove ps demo");
-    describe(*command, *a);
+    describe(*command, *a, "ID");
     commands.push_back({command, [a](const AfterDashes&) {
                           const auto done = ps(*a);
                           return done ? 0 : complain(*a, done.error());
@@ -355,7 +356,7 @@ void add_process_commands(CLI::App& app, ClientCommands& commands) {
     command->add_flag("-f,--follow", a->follow, "Go on until it ends");
     command->add_option("--from", a->from, "Start at this event (they are numbered from 1)")->capture_default_str();
     command->footer("Examples:\n  cove logs demo p3\n  cove logs -f demo $(cove exec -d demo make)");
-    describe(*command, *a);
+    describe(*command, *a, "ID PROCESS");
     commands.push_back({command, [a](const AfterDashes&) {
                           auto client = connect(*a);
                           const auto done =

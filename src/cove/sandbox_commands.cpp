@@ -277,7 +277,7 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
     command->footer(
         "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  id=$(cove create --label job=42)\n  cove exec $id "
         "python3 -c 'print(6*7)'");
-    describe(*command, *a);
+    describe(*command, *a, "[ID]");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});
   }
   {
@@ -287,7 +287,7 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
     command->add_option("--state", a->state, "Only those that are creating, running, paused or deleting");
     command->add_flag("-q,--quiet", a->quiet, "Only the ids, one on a line")->group("Output");
     command->footer("Examples:\n  cove ls\n  cove rm $(cove ls -q --label job=42)");
-    describe(*command, *a);
+    describe(*command, *a, "");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, list(*a)); }});
   }
   const auto with_ids = [&](const char* name, const char* what, const char* footer,
@@ -302,7 +302,7 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
       ids->required();
     }
     command->footer(footer);
-    describe(*command, *a);
+    describe(*command, *a, std::string_view(name) == "rm" ? "ID… | --all" : "ID…");
     commands.push_back({command, [a, run](const AfterDashes& after) {
                           if (after) a->ids.insert(a->ids.end(), after->begin(), after->end());
                           return run(*a);

@@ -47,6 +47,9 @@ class Session {
     return *status_;
   }
 
+  // What the server said ended it; empty when it did not say.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
  private:
   Result<> take_messages() {
     COVE_TRY(const auto messages, socket_.receive());
@@ -56,7 +59,9 @@ class Session {
         continue;
       }
       COVE_TRY(const auto object, object_of(message.data));
-      if (text_of(object, "type") == "end") status_ = static_cast<int>(number_of(object, "exitCode")) & 0xff;
+      if (text_of(object, "type") != "end") continue;
+      status_ = static_cast<int>(number_of(object, "exitCode")) & 0xff;
+      reason_ = text_of(object, "reason");
     }
     if (socket_.closed() && !status_) return fail(Errc::unavailable, "the server closed the terminal");
     return {};
@@ -91,6 +96,7 @@ class Session {
   bool first_ = true;
   bool input_open_ = true;
   std::optional<int> status_;
+  std::string reason_;
 };
 
 }  // namespace
@@ -109,12 +115,18 @@ Result<int> terminal_session(client::Client& client, TerminalRequest request) {
   COVE_TRY(const auto started, client.ask(json_request("POST", processes, request.body)));
   COVE_TRY(const auto process, object_of(started.body));
   const auto one = processes + "/" + client::encoded(text_of(process, "id"));
-  Result<int> status = fail(Errc::unavailable, "");
-  {
+  std::string reason;
+  const auto status = [&]() -> Result<int> {
     const RawTerminal raw;
-    auto socket = client::WebSocket::open(client.options(), one + "/terminal");
-    status = socket ? Session(std::move(*socket), signals).run() : Result<int>(tl::unexpected<Error>(socket.error()));
-  }
+    COVE_TRY(auto socket, client::WebSocket::open(client.options(), one + "/terminal"));
+    Session session(std::move(socket), signals);
+    auto ended = session.run();
+    reason = session.reason();
+    return ended;
+  }();
+  if (reason == "sandbox_gone") tell("the sandbox ended");
+  if (reason == "oom") tell("killed: the sandbox's memory limit was reached");
+  if (reason == "shutdown") tell("the server is shutting down");
   // Ends it, if we were told to go before it did; and the server need not remember it.
   [[maybe_unused]] const auto forgotten = client.send({.method = "DELETE", .target = one});
   return status;

@@ -260,10 +260,10 @@ Result<> download(client::Client& client, const DownloadArguments& arguments) {
 }
 
 template <typename Arguments>
-void add(ClientCommands& commands, CLI::App* command, std::shared_ptr<Arguments> a,
+void add(ClientCommands& commands, CLI::App* command, const char* words, std::shared_ptr<Arguments> a,
          Result<> (*run)(client::Client&, const Arguments&)) {
   command->add_flag("-q,--quiet", a->quiet, "No progress bar")->group("Output");
-  describe(*command, *a);
+  describe(*command, *a, words);
   commands.push_back({command, [a, run](const AfterDashes&) {
                         Interrupt interrupt;
                         auto client = connect(*a, {.interrupt_fd = interrupt.fd()});
@@ -295,7 +295,7 @@ void add_transfer_commands(CLI::App& app, ClientCommands& commands) {
         "  cove cp src demo:project\n"
         "  cove cp demo:out/plot.png .\n"
         "  cove cp demo:/workspace/log.txt - | less");
-    add(commands, command, a, copy);
+    add(commands, command, "SOURCE DESTINATION", a, copy);
   }
   {
     auto* command = app.add_subcommand("upload", "Copy files and directories into a sandbox");
@@ -307,7 +307,7 @@ void add_transfer_commands(CLI::App& app, ClientCommands& commands) {
     command->add_option("--dest", a->dest, "The directory they go to; made if missing")->capture_default_str();
     command->footer(
         "Examples:\n  cove upload demo main.py data/\n  cove upload demo ./project/. --dest /workspace/app");
-    add(commands, command, a, upload);
+    add(commands, command, "ID PATH…", a, upload);
   }
   {
     auto* command = app.add_subcommand("download", "Fetch what is in a sandbox, as an archive or unpacked");
@@ -319,7 +319,7 @@ void add_transfer_commands(CLI::App& app, ClientCommands& commands) {
     command->add_option("--extract", a->extract, "Unpack it into this directory")->excludes(output);
     command->footer(
         "Examples:\n  cove download demo --extract results\n  cove download demo --src /workspace/out -o - | tar tz");
-    add(commands, command, a, download);
+    add(commands, command, "ID", a, download);
   }
 }
 

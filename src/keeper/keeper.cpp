@@ -27,6 +27,7 @@
 #include "sys/landlock.hpp"
 #include "sys/privilege.hpp"
 #include "sys/process.hpp"
+#include "sys/record.hpp"
 
 namespace cove::keeper {
 namespace {
@@ -211,22 +212,7 @@ Keeper::~Keeper() {
 }
 
 Result<> KeeperLink::send(const wire::KeeperRequest& request, UniqueFd control) {
-  iovec data{.iov_base = const_cast<wire::KeeperRequest*>(&request), .iov_len = sizeof request};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (control) {
-    message.msg_control = ancillary.data();
-    message.msg_controllen = ancillary.size();
-    auto* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = control.get();
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  }
-  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0)
+  if (sys::send_record(socket_.get(), std::as_bytes(std::span(&request, 1)), control.get()) < 0)
     return fail(Errc::unavailable, fmt::format("the keeper does not answer: {}", std::strerror(errno)));
   return {};
 }

@@ -22,6 +22,7 @@
 #include "keeper/predecessor.hpp"
 #include "sys/landlock.hpp"
 #include "sys/process.hpp"
+#include "sys/record.hpp"
 #include "wire/keeper_messages.hpp"
 
 namespace cove::keeper {
@@ -347,24 +348,12 @@ void Service::handle(const wire::KeeperRequest& request, UniqueFd control) {
 
 bool Service::take_request() {
   wire::KeeperRequest request;
-  iovec data{.iov_base = &request, .iov_len = sizeof request};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
-  const auto n = ::recvmsg(options_.front.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  UniqueFd control;
+  const auto n = sys::receive_record(options_.front.get(), std::as_writable_bytes(std::span(&request, 1)), control);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n <= 0) {
     front_gone_ = true;
     return false;
-  }
-  UniqueFd control;
-  if (const auto* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    control.reset(fd);
   }
   if (static_cast<std::size_t>(n) == sizeof request) handle(request, std::move(control));
   return true;

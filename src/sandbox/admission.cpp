@@ -5,6 +5,7 @@
 namespace cove::sandbox {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLookAgain{250};
 
 void Admission::set_options(Options options) {
   options_ = options;
@@ -12,7 +13,9 @@ void Admission::set_options(Options options) {
 }
 
 bool Admission::has_room(const Tenant& tenant) const {
-  return inside_ < options_.at_once && (tenant.share.at_once == 0 || tenant.inside < tenant.share.at_once);
+  const std::uint32_t kept_free = options_.at_once >= 4 ? std::max(1U, options_.at_once / 8) : 0;
+  return inside_ < options_.at_once && tenant.inside < options_.at_once - kept_free &&
+         (tenant.share.at_once == 0 || tenant.inside < tenant.share.at_once);
 }
 
 bool Admission::spend(Tenant& tenant) {
@@ -31,7 +34,8 @@ bool Admission::spend(Tenant& tenant) {
   return true;
 }
 
-async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share share) {
+async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share share,
+                                                        std::function<bool()> abandoned) {
   auto& tenant = tenants_[name];
   tenant.share = share;
   if (!spend(tenant)) {
@@ -43,7 +47,7 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
     ++tenant.inside;
     co_return Ticket(*this, std::move(name));
   }
-  if (waiting_ >= options_.waiting)
+  if (tenant.line.size() >= options_.waiting)
     co_return fail(Errc::quota, "too many executions are waiting already: try again later");
   const auto waiter = std::make_shared<Waiter>(executor_);
   tenant.line.push_back(waiter);
@@ -62,8 +66,10 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
   } leaving{*this, name, waiter};
   const auto until = Clock::now() + options_.patience;
   while (!waiter->admitted) {
-    if (!co_await waiter->called.wait_until(until) && !waiter->admitted)
-      co_return fail(Errc::unavailable, "the server is busy: no place came free in time");
+    co_await waiter->called.wait_until(std::min(until, Clock::now() + kLookAgain));
+    if (waiter->admitted) break;
+    if (Clock::now() >= until) co_return fail(Errc::unavailable, "the server is busy: no place came free in time");
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
   }
   co_return Ticket(*this, name);
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,12 +15,13 @@
 namespace cove::sandbox {
 
 // Who may run something now. A place is free or it is not; who waits for one stands in its own tenant's line, and the
-// lines take turns, so that one tenant's crowd costs another nothing but its share.
+// lines take turns, so that one tenant's crowd costs another nothing but its share. Some places are never taken by one
+// tenant alone.
 class Admission {
  public:
   struct Options {
     std::uint32_t at_once = 64;
-    std::uint32_t waiting = 1024;  // over all tenants
+    std::uint32_t waiting = 1024;  // of one tenant
     std::chrono::milliseconds patience{30'000};
   };
   // Of one tenant; 0: no limit of its own.
@@ -47,7 +49,8 @@ class Admission {
   };
   // Errc::quota when the tenant has used up its share of the minute or the line is too long; Errc::unavailable when no
   // place came free in time.
-  async::Task<Result<Ticket>> enter(std::string tenant, Share share);
+  // `abandoned` is asked from time to time whether anybody still waits.
+  async::Task<Result<Ticket>> enter(std::string tenant, Share share, std::function<bool()> abandoned = {});
 
   [[nodiscard]] std::uint32_t inside() const { return inside_; }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }

@@ -69,6 +69,15 @@ TEST(Admission, TenantsTakeTurnsHoweverLongALineIs) {
   EXPECT_EQ(f.entered.size(), 8U);
 }
 
+TEST(Admission, NoTenantTakesEveryPlaceAlone) {
+  Fixture f({.at_once = 8});
+  for (int i = 0; i < 10; ++i) f.come("a");
+  EXPECT_EQ(f.entered, "aaaaaaa");
+  f.come("b");
+  EXPECT_EQ(f.entered, "aaaaaaab");
+  f.let_go(11);
+}
+
 TEST(Admission, ATenantsOwnLimitHoldsItAloneBack) {
   Fixture f({.at_once = 10});
   f.come("a", {.at_once = 1});

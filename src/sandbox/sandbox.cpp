@@ -96,6 +96,11 @@ Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row)
   expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
 }
 
+// One that is going is as one that never was.
+tl::unexpected<Error> Sandbox::not_there() const {
+  return fail(Errc::not_found, fmt::format("sandbox not found: {}", row_.name));
+}
+
 void Sandbox::set_state(State state) {
   state_ = state;
   changed_.notify_all();
@@ -370,6 +375,7 @@ void Sandbox::on_synced() {
 
 // Init is gone, and then nobody listens; or the line broke, and then it is made again.
 void Sandbox::on_link_closed() {
+  readiness_->give_up();
   readiness_.reset();
   link_.reset();
   waiting_to_write_ = false;
@@ -526,12 +532,13 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
 async::Task<Result<>> Sandbox::pause() {
   const auto self = shared_from_this();
   if (state_ == State::paused) co_return Result<>();
-  if (state_ != State::running) co_return fail(Errc::unavailable, "the sandbox is not running");
+  if (state_ != State::running) co_return not_there();
   // Written first: a sandbox that is found frozen after a crash is then known to be paused.
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "paused"); !written) co_return written;
   const auto wanted = request(wire::KeeperVerb::pause);
   auto paused = co_await surroundings_.keeper.ask(wanted);
-  if (state_ != State::running) co_return fail(Errc::unavailable, "the sandbox is not running");
+  if (state_ == State::paused) co_return Result<>();  // by somebody who asked at the same time
+  if (state_ != State::running) co_return not_there();
   if (!paused) {
     [[maybe_unused]] const auto undone = surroundings_.store.sandboxes().set_state(row_.id, "running");
     co_return tl::unexpected<Error>(paused.error());
@@ -544,11 +551,12 @@ async::Task<Result<>> Sandbox::pause() {
 async::Task<Result<>> Sandbox::resume() {
   const auto self = shared_from_this();
   if (state_ == State::running) co_return Result<>();
-  if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
+  if (state_ != State::paused) co_return not_there();
   const auto wanted = request(wire::KeeperVerb::resume);
   auto resumed = co_await surroundings_.keeper.ask(wanted);
+  if (state_ == State::running) co_return Result<>();
+  if (state_ != State::paused) co_return not_there();
   if (!resumed) co_return tl::unexpected<Error>(resumed.error());
-  if (state_ != State::paused) co_return fail(Errc::unavailable, "the sandbox is not paused");
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "running"); !written) co_return written;
   row_.state = "running";
   if (!link_) {
@@ -636,7 +644,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
   const auto self = shared_from_this();
   while (state_ == State::creating) co_await changed_.wait();
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
-  if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
+  if (state_ != State::running || !link_) co_return not_there();
   request.directory = normal_directory(request.directory);
   auto process = co_await attempt(request, wire::SpawnKind::program);
   if (!process) co_return process;
@@ -648,7 +656,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
       if (!made) co_return made;
       while (!(*made)->end_ && !(*made)->failure_) co_await (*made)->changed().wait();
       if (link_) forget(*made);
-      if (state_ != State::running || !link_) co_return fail(Errc::unavailable, "the sandbox is ending");
+      if (state_ != State::running || !link_) co_return not_there();
       process = co_await attempt(request, wire::SpawnKind::program);
       if (!process) co_return process;
     }
@@ -674,7 +682,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
     } else {
       end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure->sys_errno));
     }
-    failed.next_ = wire::kFirstOutput;
+    failed.next_ = 1;
     failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
     failed.finish(std::move(end));
   }

@@ -99,6 +99,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<> destroy();
   void set_state(State state);
   void persist_expiry();
+  [[nodiscard]] tl::unexpected<Error> not_there() const;
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
 
   static async::Task<> listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Readiness> readiness);

@@ -21,7 +21,7 @@
 #include "server/key_ring.hpp"
 #include "server/log.hpp"
 #include "server/metrics.hpp"
-#include "server/pass_descriptor.hpp"
+#include "sys/record.hpp"
 
 namespace cove::server {
 namespace {
@@ -113,7 +113,8 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
                  .admission = admission_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
                  .config = [this] { return config_; },
-                 .draining = [this] { return draining_; }},
+                 .draining = [this] { return draining_; },
+                 .still_valid = [this](const http::Principal& principal) { return keys_.still_valid(principal); }},
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},
@@ -167,10 +168,11 @@ Task<> Front::start() {
 Task<> Front::hear_supervisor() {
   sandbox::Readiness readiness(loop_.get_executor(), options_.supervisor.get());
   while (co_await readiness.readable()) {
-    auto link = receive_descriptor(options_.supervisor.get());
-    if (!link) co_return;
+    std::byte word{};
+    UniqueFd link;
+    if (sys::receive_record(options_.supervisor.get(), std::span(&word, 1), link) != 1 || !link) co_return;
     log_.warn("keeper died: a new one takes over");
-    const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(*link)));
+    const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(link)));
     if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
   }
 }

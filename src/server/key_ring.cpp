@@ -28,6 +28,21 @@ std::optional<http::Principal> KeyRing::check(std::string_view key) {
   return http::Principal{.tenant = found->second.tenant, .key_id = found->second.id};
 }
 
+bool KeyRing::still_valid(const http::Principal& principal) {
+  if (principal.key_id.empty()) return true;
+  const auto version = store_.data_version();
+  if (!version || *version != seen_version_) {
+    const auto rows = store_.keys().list();
+    if (!rows) return true;  // a store that cannot be read now revokes nothing
+    active_.clear();
+    for (const auto& row : *rows) {
+      if (!row.revoked_unix_ms) active_.insert(row.id);
+    }
+    seen_version_ = version.value_or(-1);
+  }
+  return active_.contains(principal.key_id);
+}
+
 store::KeyQuotas KeyRing::quotas(const http::Principal& principal) const {
   const auto found = by_id_.find(principal.key_id);
   return found == by_id_.end() ? store::KeyQuotas() : found->second;

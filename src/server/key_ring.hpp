@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "http/auth.hpp"
@@ -18,6 +19,8 @@ class KeyRing : public http::Authenticator {
 
   std::optional<http::Principal> check(std::string_view key) override;
   [[nodiscard]] bool open() const override { return mode_ == Mode::open; }
+  // Whether who was let in once still would be: for what lasts.
+  [[nodiscard]] bool still_valid(const http::Principal& principal);
   // Of the tenant's key; none when the server is open.
   [[nodiscard]] store::KeyQuotas quotas(const http::Principal& principal) const;
 
@@ -27,6 +30,8 @@ class KeyRing : public http::Authenticator {
   std::int64_t version_ = -1;
   std::map<std::string, store::KeyRow, std::less<>> by_hash_;
   std::map<std::string, store::KeyQuotas, std::less<>> by_id_;
+  std::int64_t seen_version_ = -1;
+  std::set<std::string, std::less<>> active_;  // ids, as of that version
 };
 
 }  // namespace cove::server

@@ -27,10 +27,10 @@
 #include "base/umask.hpp"
 #include "server/front.hpp"
 #include "server/log.hpp"
-#include "server/pass_descriptor.hpp"
 #include "store/store.hpp"
 #include "sys/privilege.hpp"
 #include "sys/process.hpp"
+#include "sys/record.hpp"
 
 namespace cove::server {
 namespace {
@@ -285,7 +285,9 @@ Result<> Supervisor::replace_keeper() {
   log_.warn("keeper died: starting another");
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
-  return send_descriptor(control_.get(), link.get());
+  const std::byte word{};
+  if (sys::send_record(control_.get(), std::span(&word, 1), link.get()) != 1) return fail_errno(errno, "pass on the new keeper");
+  return {};
 }
 
 // The file may be for root's eyes alone; the front reads a copy.

@@ -224,7 +224,7 @@ def test_local_commands_run_in_a_sandbox(local):
         status, out, err = local("exec", local.name, "sh", "-c", f"cat {secret}; id -u; ls /proc | grep -c '^[0-9]'; echo $HOME; pwd; cat /proc/1/comm")
         lines = out.splitlines()
         assert "secret" not in out and lines[0] != "0" and int(lines[1]) < 8, out
-        assert lines[2:] == ["/home/cove", "/workspace", "cove-init"]
+        assert lines[2:] == ["/home/cove", "/workspace", "init"]
         assert err.count("WARNING") == 2
     finally:
         secret.unlink()
@@ -306,3 +306,8 @@ def test_local_ctrl_c(local):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "✗ Interrupted by user" in err.decode()
+
+
+def test_local_leaves_nothing_where_it_was_called(local, workdir):
+    assert local("exec", local.name, "true", cwd=workdir).status == 0
+    assert os.listdir(workdir) == []

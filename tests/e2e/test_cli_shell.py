@@ -129,7 +129,8 @@ def test_a_sandbox_that_ends_under_it(server, cli):
     with shell(server, name, "sh", "-c", "echo ready; sleep 300") as term:
         term.until(b"ready")
         cli("rm", name)
-        assert term.wait() in (125, 137)
+        assert term.wait() == 137
+        assert b"cove: the sandbox ended" in term.seen
 
 
 def test_much_output_and_a_long_paste(server, sandbox):
@@ -157,3 +158,13 @@ def test_what_cannot_be_opened(server, sandbox):
         assert term.wait() == 125
     with shell(server, sandbox, "no-such-program") as term:
         assert term.wait() == 127
+
+
+def test_a_server_that_dies_under_it(fresh_server):
+    server = fresh_server()
+    name = server.create()
+    with shell(server, name, "sh", "-c", "echo ready; sleep 300") as term:
+        term.until(b"ready")
+        server.stop()
+        assert term.wait() in (125, 137)
+        assert b"cove: " in term.seen, "and says why"

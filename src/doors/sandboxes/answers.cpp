@@ -345,12 +345,17 @@ http::Response event_stream() {
   return {.status = 200, .content_type = "text/event-stream", .body = {}, .headers = {{"Cache-Control", "no-cache"}}};
 }
 
-Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from) {
+bool goes_on(const Services& services, const http::Exchange& exchange) {
+  return !exchange.client_gone() && services.still_valid(exchange.request().principal);
+}
+
+Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process,
+                     std::uint64_t from) {
   auto head = event_stream();
   if (!co_await exchange.start(std::move(head))) co_return;
   sandbox::Reader reader(process, from);
   auto spoke = Clock::now();
-  while (!exchange.client_gone()) {
+  while (goes_on(services, exchange)) {
     const auto batch = reader.take(kBatch);
     std::string text;
     if (batch.lost) {

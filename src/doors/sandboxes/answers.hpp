@@ -54,7 +54,10 @@ bool wants_event_stream(const http::Request& request);
 // The head of an answer made of server-sent events.
 http::Response event_stream();
 
+// Whether a stream to this client should go on.
+bool goes_on(const Services& services, const http::Exchange& exchange);
 // Sends a process's events as they come until its end, the client's, or the server's.
-Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from);
+Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process,
+                     std::uint64_t from);
 
 }  // namespace cove::doors::sandboxes

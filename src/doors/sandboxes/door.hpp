@@ -24,6 +24,7 @@ struct Services {
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
   std::function<bool()> draining;
+  std::function<bool(const http::Principal&)> still_valid;  // for streams: a key may be revoked while they last
   std::map<std::pair<std::string, std::string>, std::string> creating =
       {};             // tenant, Idempotency-Key: hash of the body
   int transfers = 0;  // file work going on now, for which a server that stops waits

@@ -59,7 +59,7 @@ Task<> get_events(Services& services, http::Exchange& exchange) {
     text += http::sse_event(std::nullopt, "gap", json::serialize(gap));
   }
   auto spoke = Clock::now();
-  while (!exchange.client_gone() && !services.draining()) {
+  while (goes_on(services, exchange) && !services.draining()) {
     const auto rows = table.after(tenant, after, kPage);
     for (const auto& row : rows ? *rows : std::vector<store::EventRow>()) {
       text += http::sse_event(static_cast<std::uint64_t>(row.seq), row.type, json::serialize(to_json(row)));

@@ -168,7 +168,8 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   const auto quotas = services.quotas(exchange.request().principal);
   const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
                                         .per_minute = quotas.executions_per_minute};
-  const auto ticket = co_await services.admission.enter(exchange.request().principal.tenant, share);
+  const auto ticket = co_await services.admission.enter(exchange.request().principal.tenant, share,
+                                                        [&exchange] { return exchange.client_gone(); });
   if (!ticket) co_return co_await refuse(exchange, ticket.error());
   if (exchange.client_gone()) co_return;
 
@@ -180,7 +181,7 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   if (process->request().input == sandbox::InputMode::open)
     services.registry.tasks().spawn("feed a command", feed(process, std::move(request->input)));
   if (streaming)
-    co_await stream_events(exchange, process, 1);
+    co_await stream_events(services, exchange, process, 1);
   else
     co_await answer_when_done(services, exchange, process);
 }

@@ -375,7 +375,7 @@ Task<> watch(Services& services, http::Exchange& exchange) {
   auto text = http::sse_comment();
   std::uint64_t sequence = 0;
   auto spoke = Clock::now();
-  while (!exchange.client_gone() && !services.draining()) {
+  while (goes_on(services, exchange) && !services.draining()) {
     if (!text.empty()) {
       if (!co_await exchange.write(text)) co_return;
       text.clear();

@@ -14,6 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatch = 256U << 10;
 constexpr std::uint64_t kMostEvents = 10'000;
+constexpr std::size_t kInputPiece = 64U << 10;
+constexpr std::chrono::seconds kInputPatience{10};
 constexpr std::size_t kMostProcesses = 64;  // running in one sandbox, besides what it starts itself
 
 Result<std::uint16_t> size_field(const json::object& object, std::string_view name, std::uint16_t usual) {
@@ -131,7 +133,7 @@ Task<> get_events(Services& services, http::Exchange& exchange) {
     const auto header = request.header("Last-Event-ID");
     if (std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc()) first = last + 1;
     const sandbox::Sandbox::Activity activity(named->sandbox);
-    co_return co_await stream_events(exchange, named->process, first);
+    co_return co_await stream_events(services, exchange, named->process, first);
   }
   const auto limit = number_query(request, "limit");
   if (!limit) co_return co_await refuse(exchange, limit.error());
@@ -242,13 +244,35 @@ Result<> obey(sandbox::Process& process, std::string_view text) {
   return fail(Errc::invalid, "type must be resize, signal or eof");
 }
 
+// In pieces, as the process takes them. One that takes nothing for long has its terminal closed.
+Task<Result<>> type_in(std::shared_ptr<sandbox::Process> process, std::string bytes) {
+  std::string_view rest = bytes;
+  auto until = Clock::now() + kInputPatience;
+  while (!rest.empty()) {
+    const auto piece = rest.substr(0, kInputPiece);
+    const auto offered = process->offer_input(piece);
+    if (offered) {
+      rest.remove_prefix(piece.size());
+      until = Clock::now() + kInputPatience;
+      continue;
+    }
+    if (offered.error().code != Errc::over_limit || Clock::now() >= until) co_return offered;
+    co_await process->changed().wait_until(std::min(until, Clock::now() + milliseconds(250)));
+  }
+  co_return Result<>();
+}
+
 // What the person does; an order that cannot be taken ends the connection, so that nothing waits here for ever.
 Task<> take_keys(std::shared_ptr<http::WebSocket> socket, std::shared_ptr<sandbox::Process> process,
                  std::shared_ptr<bool> left) {
   while (true) {
-    const auto message = co_await socket->read();
+    auto message = co_await socket->read();
     if (!message) break;
-    const auto done = message->text ? obey(*process, message->data) : process->offer_input(message->data);
+    Result<> done;
+    if (message->text)
+      done = obey(*process, message->data);
+    else
+      done = co_await type_in(process, std::move(message->data));
     if (done || process->end()) continue;  // of one that has ended the last words are on their way
     co_await socket->close(message->text && done.error().code == Errc::invalid ? 1008 : 1013, done.error().message);
     break;
@@ -270,7 +294,7 @@ Task<> attach_terminal(Services& services, http::Exchange& exchange) {
   const auto left = std::make_shared<bool>(false);
   services.registry.tasks().spawn("take a terminal's keys", take_keys(socket, process, left));
   sandbox::Reader reader(process, from->value_or(1));
-  while (!*left) {
+  while (!*left && services.still_valid(exchange.request().principal)) {
     const auto batch = reader.take(kBatch);
     if (batch.lost) {
       const auto gap =
@@ -291,7 +315,7 @@ Task<> attach_terminal(Services& services, http::Exchange& exchange) {
       if (co_await socket->send_text(text)) co_await socket->close(1000, "the process ended");
       break;
     }
-    if (batch.events.empty()) co_await process->changed().wait();
+    if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + milliseconds(500));
   }
   // Reading ends with the socket; the door must not leave before.
   co_await socket->close(1000, "");

@@ -1,0 +1,112 @@
+"""`make soak`, the server's part: mixed executions in living sandboxes, then create and delete; every reason right, nothing left, memory flat."""
+import argparse
+import collections
+import concurrent.futures
+import json
+import pathlib
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+import conftest  # noqa: E402  (the leak check is the tests')
+from server_bench import Client, Server  # noqa: E402
+
+local = threading.local()
+
+KINDS = [
+    ("ok", ["sh", "-c", "echo one; echo two >&2"], 30, "exited", 0),
+    ("error", ["sh", "-c", "exit 3"], 30, "exited", 3),
+    ("segv", ["sh", "-c", "kill -SEGV $$"], 30, "signalled", 139),
+    ("timeout", ["sh", "-c", "(setsid sleep 60 &) ; sleep 60"], 0.2, "timeout", 124),
+    ("oom", ["python3", "-c", "x = b'x' * (300 << 20)"], 30, "oom", 137),
+    ("flood", ["head", "-c", "4000000", "/dev/zero"], 30, "exited", 0),
+    ("missing", ["no-such-program"], 30, "not_started", 127),
+    ("files", ["sh", "-c", "mkdir -p a/b && seq 500 > a/b/n && tail -1 a/b/n && rm -r a"], 30, "exited", 0),
+]
+
+
+def client(port):
+    if not hasattr(local, "client"):
+        local.client = Client(port)
+    return local.client
+
+
+def execution(port, number, sandboxes):
+    sandbox = f"soak{number % sandboxes}"
+    turn = number // sandboxes % (len(KINDS) + 2)
+    if turn == len(KINDS):  # a file there and back
+        data = f"{number}".encode() * 1000
+        client(port).ask("PUT", f"/v1/sandboxes/{sandbox}/files?path=f{number}", data)
+        back = client(port).ask("GET", f"/v1/sandboxes/{sandbox}/files?path=f{number}")
+        client(port).ask("DELETE", f"/v1/sandboxes/{sandbox}/files?path=f{number}")
+        return None if back == data else f"file: {len(back)} of {len(data)} bytes came back"
+    if turn == len(KINDS) + 1:  # a client that leaves
+        with socket.create_connection(("127.0.0.1", port)) as gone:
+            body = json.dumps({"cmd": ["sleep", "30"]}).encode()
+            gone.sendall(f"POST /v1/sandboxes/{sandbox}/exec HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.02)
+        return None
+    name, command, timeout, reason, status = KINDS[turn]
+    result = json.loads(client(port).ask("POST", f"/v1/sandboxes/{sandbox}/exec", {"cmd": command, "timeoutSeconds": timeout}))
+    # A neighbour's out-of-memory kill in the same sandbox is told of as well: the sandbox's memory is one.
+    good = (result["reason"], result["exitCode"]) == (reason, status) or result["reason"] == "oom"
+    return None if good else f"{name}: {result['reason']} {result['exitCode']} instead of {reason} {status}"
+
+
+def life(port, number):
+    name = f"life{number}"
+    client(port).ask("PUT", f"/v1/sandboxes/{name}", {"memoryLimit": "64Mi", "ephemeralStorageLimit": "16Mi"})
+    result = json.loads(client(port).ask("POST", f"/v1/sandboxes/{name}/exec", {"cmd": ["echo", "here"]})) if number % 4 == 0 else {"stdout": "here\n"}
+    client(port).ask("DELETE", f"/v1/sandboxes/{name}")
+    return None if result["stdout"] == "here\n" else f"life: {result}"
+
+
+def phase(server, title, count, work, at_once, wrong):
+    """Runs `work` over the numbers; returns the server's memory after a tenth and at the end, in KiB."""
+    start, early = time.monotonic(), 0
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for done, problem in enumerate(pool.map(work, range(count)), 1):
+            if problem:
+                wrong[problem] += 1
+            if done == max(1, count // 10):
+                early = server.front_kib()
+            if done % 1000 == 0:
+                print(f"{title}: {done} of {count}, {sum(wrong.values())} wrong, {done / (time.monotonic() - start):.0f} a second, {server.front_kib()} KiB", flush=True)
+    return early, server.front_kib()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cove", default="build/cove")
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--sandboxes", type=int, default=16)
+    options = parser.parse_args()
+    before = conftest.HostState().things
+    wrong = collections.Counter()
+    server = Server(options.cove)
+    try:
+        for i in range(options.sandboxes):
+            Client(server.port).ask("PUT", f"/v1/sandboxes/soak{i}", {"memoryLimit": "128Mi", "ephemeralStorageLimit": "32Mi"})
+        grown = [phase(server, "executions", options.count, lambda n: execution(server.port, n, options.sandboxes), options.at_once, wrong),
+                 phase(server, "lives", options.count, lambda n: life(server.port, n), options.at_once, wrong)]
+    finally:
+        server.stop()
+    for title, (early, late) in zip(("executions", "lives"), grown):
+        print(f"{title}: {early} KiB after a tenth, {late} KiB at the end")
+        if late > early * 1.05 + 4096:
+            wrong[f"{title}: memory grew from {early} to {late} KiB"] += 1
+    left = conftest.left_behind(before)
+    for problem, times in wrong.most_common():
+        print(f"wrong {times} times: {problem}")
+    for leak in left:
+        print(f"left behind: {leak}")
+    print(f"{2 * options.count - sum(wrong.values())} passed, {sum(wrong.values()) + len(left)} failed")
+    return 1 if wrong or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
