@@ -68,7 +68,10 @@ bool Process::feed_input() {
     const auto n = ::write(input, pending_input.data(), pending_input.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
-    if (n < 0) {  // EPIPE: it will never read; the rest has nowhere to go
+    if (n < 0) {
+      // Nobody will ever read it: the rest has nowhere to go. Any other error is not to look like the end of the input.
+      const bool unread = errno == EPIPE || (errno == EIO && terminal == wire::Terminal::yes);
+      if (!unread && pid > 1) ::kill(-pid, SIGKILL);
       close_input();
       break;
     }

@@ -82,7 +82,10 @@ void InitLink::flush() {
       outbox_.erase(0, std::exchange(sent_, 0));
       return;
     }
-    if (n < 0) break;  // init is gone; what it said before that is still to be read
+    if (n < 0) {  // init is gone; what it said before that is still to be read
+      broken_ = true;
+      break;
+    }
     sent_ += static_cast<std::size_t>(n);
   }
   outbox_.clear();

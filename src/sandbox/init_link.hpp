@@ -41,12 +41,15 @@ class InitLink {
   State receive(const std::function<void(const wire::Frame&)>& handle);
   // Sends what it can. Whether init still lives is for `receive` to say: its last words may be waiting there.
   void flush();
+  // Something could not be sent and never will be.
+  [[nodiscard]] bool broken() const { return broken_; }
 
  private:
   UniqueFd socket_;
   wire::FrameReader inbox_;
   std::string outbox_;
   std::size_t sent_ = 0;
+  bool broken_ = false;
 };
 
 }  // namespace cove::sandbox

@@ -56,6 +56,7 @@ Result<> Registry::take_over() {
       continue;
     }
     const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row));
+    sandbox->inherited_ = true;
     by_name_.emplace(Key(sandbox->tenant(), sandbox->name()), sandbox);
     by_id_.emplace(sandbox->row().id, sandbox);
   }
@@ -70,17 +71,18 @@ Result<> Registry::take_over() {
 }
 
 async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
-  const bool first = !std::exchange(took_over_, true);
-  if (first) {
+  if (!took_over_) {
     if (auto taken = take_over(); !taken) co_return taken;
+    took_over_ = true;
   }
   keeper_.connect(std::move(link));
   for (const auto& sandbox : all()) {
-    if (!first && (sandbox->state() == State::creating || sandbox->state() == State::gone)) continue;
+    const bool inherited = sandbox->inherited_;
+    if (!inherited && (sandbox->state() == State::creating || sandbox->state() == State::gone)) continue;
     auto adopted = co_await sandbox->adopt_into_keeper();
-    if (adopted && first) adopted = co_await sandbox->reconnect();
+    if (adopted && inherited) adopted = co_await sandbox->reconnect();
     if (adopted) {
-      if (first) ++counters_.adopted;
+      counters_.adopted += inherited ? 1 : 0;
       continue;
     }
     if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // that one died too
@@ -89,6 +91,7 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
                      adopted.error().message));
     ++counters_.lost;
     tell("lost", *sandbox);
+    if (inherited) sandbox->give_up_inheritance();
     tasks_.spawn("remove a lost sandbox", remove(sandbox, "lost"));
   }
   const wire::KeeperRequest sweep{.verb = wire::KeeperVerb::sweep};
@@ -246,8 +249,7 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
   [[maybe_unused]] const auto marked = store_.sandboxes().set_state(sandbox->row().id, "deleting");
   co_await sandbox->destroy();
   // Nothing of it is left; a row that cannot be erased now is erased later, or at the next start.
-  if (!store_.sandboxes().erase(sandbox->row().id))
-    tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
+  if (!store_.sandboxes().erase(sandbox->row().id)) tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
   by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
   by_id_.erase(sandbox->row().id);
   sandbox->changed().notify_all();

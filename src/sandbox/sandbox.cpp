@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <boost/json.hpp>
 
 #include "base/clock.hpp"
@@ -196,6 +197,11 @@ async::Task<Result<>> Sandbox::create() {
   row_.uid = made->host_uid;
   row_.cgroup = std::string(made->group.text, ::strnlen(made->group.text, sizeof made->group.text));
   row_.state = "running";
+  // The keeper saw the locks go on; that init lives is for init to say.
+  const auto until = std::chrono::steady_clock::now() + kBirthTime;
+  while (link_ && !synced_ && std::chrono::steady_clock::now() < until)
+    co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  if (!link_ || !synced_) co_return fail(Errc::io, "the sandbox's init did not start");
   expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
   row_.expires_boot_ms = expires_boot_.count();
   co_return surroundings_.store.sandboxes().update(row_);
@@ -231,6 +237,7 @@ async::Task<Result<>> Sandbox::reconnect() {
   } else {
     for (const auto& [number, row] : remembered_) restore(row);
   }
+  inherited_ = false;
   changed_.notify_all();
   co_return Result<>();
 }
@@ -253,6 +260,14 @@ async::Task<> Sandbox::destroy() {
 void Sandbox::flush() {
   if (!link_) return;
   link_->flush();
+  if (link_->broken()) {
+    // Not from here: whoever called may be in the middle of using it.
+    boost::asio::post(surroundings_.executor, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self && self->link_ && self->link_->broken()) self->on_link_closed();
+    });
+    return;
+  }
   if (!link_->wants_write() || waiting_to_write_) return;
   waiting_to_write_ = true;
   readiness_->when_writable([weak = weak_from_this()] {
@@ -340,6 +355,8 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
     // The line broke and was made again: on from what had come.
     known_again_.insert(number);
     link_->replay(number, process->next_);
+    // Input that was on its way may be lost: what comes of it would be wrong.
+    if (process->input_open_ && known.input_taken < process->input_sent_) process->stop(Reason::sandbox_gone);
     return;
   }
   known_again_.insert(number);
@@ -514,15 +531,18 @@ void Sandbox::forget(const std::shared_ptr<Process>& process) {
   flush();
 }
 
+// Whoever holds most gives up its oldest, so that of each process the newest stays.
 void Sandbox::hold(std::size_t bytes) {
   held_ += bytes;
-  // Those that ended first, then those that run; one event always stays, and the end is among the last.
-  for (const bool ended : {true, false}) {
+  while (held_ > kHeldMost) {
+    Process* largest = nullptr;
     for (const auto& [number, process] : processes_) {
-      const bool theirs = process->end_.has_value() == ended && process->request_.delivery == Delivery::newest &&
-                          !process->request_.whole;
-      while (theirs && held_ > kHeldMost && process->events_.size() > 1) process->drop_oldest();
+      if (process->request_.delivery != Delivery::newest || process->request_.whole || process->events_.size() < 2)
+        continue;
+      if (largest == nullptr || process->held_ > largest->held_) largest = process.get();
     }
+    if (largest == nullptr) return;
+    largest->drop_oldest();
   }
 }
 

@@ -85,7 +85,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // For Process.
   [[nodiscard]] InitLink* link() { return link_ ? &*link_ : nullptr; }
   void flush();
-  // What its processes' events take of the server's memory is bounded: the oldest of the oldest process go first.
+  // What its processes' events take of the server's memory is bounded.
   void hold(std::size_t bytes);
   void let_go(std::size_t bytes) { held_ -= std::min(held_, bytes); }
 
@@ -96,6 +96,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> create();
   async::Task<Result<>> adopt_into_keeper();
   async::Task<Result<>> reconnect();
+  void give_up_inheritance() {
+    inherited_ = false;
+    set_state(State::running);
+  }
   async::Task<> destroy();
   void set_state(State state);
   void persist_expiry();
@@ -122,6 +126,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Signal changed_;
   std::optional<InitLink> link_;
   std::shared_ptr<Readiness> readiness_;
+  bool inherited_ = false;  // from the server before us, and not connected to yet
   bool waiting_to_write_ = false;
   bool synced_ = false;
   std::set<std::uint32_t> known_again_;   // what init told of since the line was made

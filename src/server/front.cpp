@@ -105,8 +105,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
       registry_(
           loop_.get_executor(), tasks_, *store_, run_dir_.get(),
           {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
-          [this](std::string_view line) { log_.warn(line); },
-          [this] { ask_for_keeper(); }),
+          [this](std::string_view line) { log_.warn(line); }, [this] { ask_for_keeper(); }),
       sandboxes_{.registry = registry_,
                  .admission = admission_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },

@@ -286,7 +286,8 @@ Result<> Supervisor::replace_keeper() {
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
   const std::byte word{};
-  if (sys::send_record(control_.get(), std::span(&word, 1), link.get()) != 1) return fail_errno(errno, "pass on the new keeper");
+  if (sys::send_record(control_.get(), std::span(&word, 1), link.get()) != 1)
+    return fail_errno(errno, "pass on the new keeper");
   return {};
 }
 

@@ -417,8 +417,8 @@ def test_sigterm_drains(fresh_server):
     server = fresh_server("--drain", "30s")
     name = server.create()
     server.start_process(name, "sleep", "600")  # what runs in the background does not hold the server
-    running = [in_background(lambda seconds=seconds: server.sh(name, f"sleep {seconds}; echo {seconds}")) for seconds in (0.3, 0.8, 1.5, 2.2)]
-    time.sleep(0.25)
+    running = [in_background(lambda seconds=seconds: server.sh(name, f"sleep {seconds}; echo {seconds}")) for seconds in (1, 1.5, 2, 2.5)]
+    assert wait_until(lambda: len(server.get(at(name, "processes")).json["processes"]) == 5, 5)
     server.terminate()
     began = time.monotonic()
     assert wait_until(lambda: server.get("/healthz").status == 503, 2)
@@ -427,7 +427,7 @@ def test_sigterm_drains(fresh_server):
         answer = server.request(method, path, body)
         assert (answer.status, answer.code) == (503, "unavailable"), (path, answer)
         assert int(answer.headers["Retry-After"]) >= 1
-    assert [result()["stdout"] for result in running] == ["0.3\n", "0.8\n", "1.5\n", "2.2\n"]
+    assert [result()["stdout"] for result in running] == ["1\n", "1.5\n", "2\n", "2.5\n"]
     assert server.popen.wait(10) == 0
     assert time.monotonic() - began < 5
 
@@ -436,6 +436,7 @@ def test_what_outlasts_the_drain_is_ended_and_told_so(fresh_server):
     server = fresh_server("--drain", "500ms")
     name = server.create()
     running = in_background(lambda: server.sh(name, "echo begun; sleep 60", timeoutSeconds=60))
+    assert wait_until(lambda: len(server.get(at(name, "processes")).json["processes"]) == 1, 5)
     time.sleep(0.3)
     server.terminate()
     began = time.monotonic()
