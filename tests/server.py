@@ -132,9 +132,8 @@ class Server:
             # Sandboxes may have outlived it: one more life to end them.
             if self.popen is not None and (self.popen.returncode != 0 or "keep" in self.popen.args):
                 self.flags = [flag for flag in self.flags if flag not in ("--on-exit", "keep")]
-                with contextlib.suppress(RuntimeError):
-                    self.start("--on-exit", "destroy", "--drain", "0s")
-                    self.stop()
+                self.start("--on-exit", "destroy")
+                self.stop()
         finally:
             # Shown by pytest when the test failed.
             print("".join(line for line in self.log.splitlines(True) if " id=req_" not in line)[-6000:])

@@ -77,7 +77,8 @@ void InitLink::flush() {
   while (sent_ < outbox_.size()) {
     const auto n = ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {
+    // ENOBUFS, ENOMEM: the host has no memory for it at this moment, which passes.
+    if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
       outbox_.erase(0, std::exchange(sent_, 0));
       return;
     }

@@ -231,6 +231,11 @@ async::Task<Result<std::shared_ptr<Sandbox>>> Registry::find(std::string tenant,
   co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
 }
 
+async::Task<> Registry::forget_later(std::string id) {
+  log_(fmt::format("cannot forget sandbox={} now", id));
+  while (!store_.sandboxes().erase(id)) co_await async::sleep_for(kLookAgain);
+}
+
 async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why) {
   if (sandbox->state() == State::deleting || sandbox->state() == State::gone) {
     while (sandbox->state() != State::gone) co_await sandbox->changed().wait();
@@ -240,12 +245,9 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
   // If this cannot be written the row still says "running", and a restart in this moment finds the sandbox gone.
   [[maybe_unused]] const auto marked = store_.sandboxes().set_state(sandbox->row().id, "deleting");
   co_await sandbox->destroy();
-  while (true) {
-    const auto erased = store_.sandboxes().erase(sandbox->row().id);
-    if (erased) break;
-    log_(fmt::format("cannot forget sandbox={} reason=\"{}\"", sandbox->row().id, erased.error().message));
-    co_await async::sleep_for(kLookAgain);
-  }
+  // Nothing of it is left; a row that cannot be erased now is erased later, or at the next start.
+  if (!store_.sandboxes().erase(sandbox->row().id))
+    tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
   by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
   by_id_.erase(sandbox->row().id);
   sandbox->changed().notify_all();

@@ -99,6 +99,7 @@ class Registry {
   void hear(const wire::KeeperReply& word);
   Result<> take_over();
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
+  async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
 
   boost::asio::any_io_executor executor_;

@@ -51,6 +51,12 @@ std::string normal_directory(std::string_view given) {
   return out.empty() ? "/" : out;
 }
 
+// What the kernel said to us about our own work is no fault of the caller's, and none of its business.
+tl::unexpected<Error> ours(const Error& error, std::string_view what) {
+  if (error.code == Errc::unavailable || error.code == Errc::unsupported) return tl::unexpected<Error>(error);
+  return fail(Errc::io, std::string(what));
+}
+
 // A command to show: its first words, each cut.
 void shorten(std::vector<std::string>& words) {
   constexpr std::size_t kWords = 64;
@@ -201,6 +207,12 @@ async::Task<Result<>> Sandbox::adopt_into_keeper() {
   if (!adopted) co_return tl::unexpected<Error>(adopted.error());
   oom_kills_ = adopted->oom_kills;
   pids_refused_ = adopted->pids_refused;
+  // Written before it was done: a crash between the two is made good here.
+  if (row_.state == "paused") {
+    const auto frozen = request(wire::KeeperVerb::pause);
+    if (auto paused = co_await surroundings_.keeper.ask_directly(frozen); !paused)
+      co_return tl::unexpected<Error>(paused.error());
+  }
   co_return Result<>();
 }
 
@@ -216,6 +228,8 @@ async::Task<Result<>> Sandbox::reconnect() {
   // A frozen init takes no connection, and its queue is short: it is called when it is resumed.
   if (state_ == State::running) {
     if (auto connected = connect(); !connected) co_return connected;
+  } else {
+    for (const auto& [number, row] : remembered_) restore(row);
   }
   changed_.notify_all();
   co_return Result<>();
@@ -298,11 +312,31 @@ void Sandbox::handle(const wire::Frame& frame) {
   }
 }
 
+// A process that the front before us started, as far as it was written down.
+std::shared_ptr<Process> Sandbox::restore(const store::ProcessRow& row) {
+  ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background : ProcessKind::exec};
+  boost::system::error_code failed;
+  if (const auto command = json::parse(row.command_json, failed); !failed && command.is_array()) {
+    for (const auto& word : command.as_array()) {
+      if (word.is_string()) request.argv.emplace_back(word.as_string());
+    }
+  }
+  request.terminal = row.terminal;
+  request.input = row.input_open ? InputMode::open : InputMode::none;
+  const auto process = std::make_shared<Process>(surroundings_.executor, *this, row.number, std::move(request));
+  processes_.emplace(row.number, process);
+  process->started_unix_ms_ = row.started_unix_ms;
+  process->started_at_ = std::chrono::steady_clock::now() - milliseconds(unix_millis() - row.started_unix_ms);
+  process->oom_kills_before_ = oom_kills_;
+  process->pids_refused_before_ = pids_refused_;
+  return process;
+}
+
 // Init tells of a process that a front before us started. What nobody waits for any more is ended.
 void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
   row_.next_process = std::max(row_.next_process, number + 1);
   const auto found = remembered_.find(number);
-  if (const auto process = find_process(number)) {
+  if (const auto process = find_process(number); process && found == remembered_.end()) {
     // The line broke and was made again: on from what had come.
     known_again_.insert(number);
     link_->replay(number, process->next_);
@@ -322,22 +356,9 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
     process->arm(kOrphanGrace);
     return;
   }
-  auto& row = found->second;
-  ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background : ProcessKind::exec};
-  boost::system::error_code failed;
-  if (const auto command = json::parse(row.command_json, failed); !failed && command.is_array()) {
-    for (const auto& word : command.as_array()) {
-      if (word.is_string()) request.argv.emplace_back(word.as_string());
-    }
-  }
-  request.terminal = row.terminal;
-  request.input = row.input_open ? InputMode::open : InputMode::none;
-  const auto process = std::make_shared<Process>(surroundings_.executor, *this, number, std::move(request));
-  processes_.emplace(number, process);
-  process->started_unix_ms_ = row.started_unix_ms;
-  process->started_at_ = std::chrono::steady_clock::now() - milliseconds(unix_millis() - row.started_unix_ms);
-  process->oom_kills_before_ = oom_kills_;
-  process->pids_refused_before_ = pids_refused_;
+  const auto& row = found->second;
+  auto process = find_process(number);
+  if (!process) process = restore(row);
   process->on_known(known);
   if (row.end) {
     process->judged_ = ProcessEnd{.reason = reason_of(row.end->reason),
@@ -541,7 +562,7 @@ async::Task<Result<>> Sandbox::pause() {
   if (state_ != State::running) co_return not_there();
   if (!paused) {
     [[maybe_unused]] const auto undone = surroundings_.store.sandboxes().set_state(row_.id, "running");
-    co_return tl::unexpected<Error>(paused.error());
+    co_return ours(paused.error(), "the sandbox could not be paused");
   }
   row_.state = "paused";
   set_state(State::paused);
@@ -556,7 +577,7 @@ async::Task<Result<>> Sandbox::resume() {
   auto resumed = co_await surroundings_.keeper.ask(wanted);
   if (state_ == State::running) co_return Result<>();
   if (state_ != State::paused) co_return not_there();
-  if (!resumed) co_return tl::unexpected<Error>(resumed.error());
+  if (!resumed) co_return ours(resumed.error(), "the sandbox could not be resumed");
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "running"); !written) co_return written;
   row_.state = "running";
   if (!link_) {

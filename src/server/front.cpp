@@ -66,6 +66,7 @@ class Front {
   Task<> prune();
   Task<> finish();
   void reload();
+  void ask_for_keeper();
   void describe_metrics();
 
   FrontOptions options_;
@@ -105,10 +106,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
           loop_.get_executor(), tasks_, *store_, run_dir_.get(),
           {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
           [this](std::string_view line) { log_.warn(line); },
-          [this] {
-            log_.error("the keeper does not answer");
-            [[maybe_unused]] const auto told = ::send(options_.supervisor.get(), "h", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-          }),
+          [this] { ask_for_keeper(); }),
       sandboxes_{.registry = registry_,
                  .admission = admission_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
@@ -130,6 +128,11 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
               }),
       signals_(loop_, SIGTERM, SIGHUP) {
   describe_metrics();
+}
+
+void Front::ask_for_keeper() {
+  log_.error("the keeper does not answer: asking for another");
+  [[maybe_unused]] const auto told = ::send(options_.supervisor.get(), "h", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Front::describe_metrics() {
@@ -170,7 +173,14 @@ Task<> Front::hear_supervisor() {
   while (co_await readiness.readable()) {
     std::byte word{};
     UniqueFd link;
-    if (sys::receive_record(options_.supervisor.get(), std::span(&word, 1), link) != 1 || !link) co_return;
+    const auto size = sys::receive_record(options_.supervisor.get(), std::span(&word, 1), link);
+    if (size == 0) co_return;
+    if (!link) {
+      // Lost on the way, for want of a descriptor or of memory: another is asked for until one comes.
+      co_await async::sleep_for(std::chrono::milliseconds(200));
+      ask_for_keeper();
+      continue;
+    }
     log_.warn("keeper died: a new one takes over");
     const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(link)));
     if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
