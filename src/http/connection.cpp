@@ -425,7 +425,7 @@ Task<std::variant<std::monostate, Head, Refusal>> Connection::next_head(First fi
       buffer_.erase(0, consumed_);
       consumed_ = 0;
     }
-    idle_ = !begun;
+    idle_ = !begun && first == First::no;  // who has only just come is answered before it is sent away
     const auto count = co_await receive_more(deadline);
     idle_ = false;
     if (!count || *count == 0) {

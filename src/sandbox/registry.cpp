@@ -78,7 +78,9 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
   keeper_.connect(std::move(link));
   for (const auto& sandbox : all()) {
     const bool inherited = sandbox->inherited_;
-    if (!inherited && (sandbox->state() == State::creating || sandbox->state() == State::gone)) continue;
+    // One that is being made and was not yet is made anew by whoever asked; a keeper knows nothing of it.
+    const bool unborn = sandbox->state() == State::creating && sandbox->row().init_pid == 0;
+    if (!inherited && (unborn || sandbox->state() == State::gone)) continue;
     auto adopted = co_await sandbox->adopt_into_keeper();
     if (adopted && inherited) adopted = co_await sandbox->reconnect();
     if (adopted) {

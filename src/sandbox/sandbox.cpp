@@ -201,7 +201,7 @@ async::Task<Result<>> Sandbox::create() {
   const auto until = std::chrono::steady_clock::now() + kBirthTime;
   while (link_ && !synced_ && std::chrono::steady_clock::now() < until)
     co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
-  if (!link_ || !synced_) co_return fail(Errc::io, "the sandbox's init did not start");
+  if (!link_ || !synced_) co_return fail(Errc::unavailable, "the sandbox's init did not start: try again");
   expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
   row_.expires_boot_ms = expires_boot_.count();
   co_return surroundings_.store.sandboxes().update(row_);
@@ -355,8 +355,8 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
     // The line broke and was made again: on from what had come.
     known_again_.insert(number);
     link_->replay(number, process->next_);
-    // Input that was on its way may be lost: what comes of it would be wrong.
-    if (process->input_open_ && known.input_taken < process->input_sent_) process->stop(Reason::sandbox_gone);
+    if (!process->input_open_ && process->request_.input == InputMode::open && process->input_taken_ < process->input_sent_)
+      process->stop(Reason::cancelled);
     return;
   }
   known_again_.insert(number);
@@ -419,6 +419,10 @@ void Sandbox::on_link_closed() {
   waiting_to_write_ = false;
   synced_ = false;
   known_again_.clear();
+  // Input that was on its way may be lost: what comes of it would be wrong, so nothing may.
+  for (const auto& [number, process] : processes_) {
+    if (process->input_open_ && process->input_taken_ < process->input_sent_) process->input_open_ = false;
+  }
   const bool alive = state_ == State::running || state_ == State::creating;
   if (!alive || !connect()) on_link_lost();
 }
