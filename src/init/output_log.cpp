@@ -53,8 +53,8 @@ OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::si
 
 void OutputLog::keep(wire::Stream stream, std::string_view bytes) {
   auto& from = source(stream);
-  const bool merge =
-      cursor_ < pieces_.size() && pieces_.back().stream == stream && pieces_.back().size + bytes.size() <= kMergeUpTo;
+  const bool merge = cursor_ < pieces_.size() && pieces_.back().sequence > ever_sent_ &&
+                     pieces_.back().stream == stream && pieces_.back().size + bytes.size() <= kMergeUpTo;
   if (merge) {
     pieces_.back().size += static_cast<std::uint32_t>(bytes.size());
   } else {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +40,10 @@ class OutputLog {
 
   // The next piece to send; nullopt when all have been, or nobody asked yet.
   [[nodiscard]] std::optional<wire::Output> unsent() const;
-  void mark_sent() { ++cursor_; }
+  void mark_sent() {
+    ever_sent_ = std::max(ever_sent_, pieces_[cursor_].sequence);
+    ++cursor_;
+  }
   [[nodiscard]] bool all_sent() const { return cursor_ == pieces_.size(); }
   // Sends again from this number on, or from the first that is still kept.
   void rewind(std::uint64_t sequence);
@@ -82,6 +86,7 @@ class OutputLog {
   std::size_t first_ = 0;   // pieces before it are dropped
   std::size_t cursor_ = 0;  // pieces before it have been sent
   std::uint64_t next_ = wire::kFirstOutput;
+  std::uint64_t ever_sent_ = 0;  // a piece that somebody may have grows no more
   bool ignoring_ = false;
 };
 

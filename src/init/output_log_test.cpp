@@ -99,6 +99,15 @@ TEST(OutputLog, SendsAgainWhatItsHistoryHolds) {
   EXPECT_EQ(f.send_all(), "");
 }
 
+TEST(OutputLog, APieceThatWasSentOnceNeverGrows) {
+  Fixture f(100, 1 << 20);
+  f.wrote(Stream::out, "a");
+  f.send_all();
+  f.log.rewind(0);
+  f.wrote(Stream::out, "b");
+  EXPECT_EQ(f.send_all(), "2oa 3ob ");
+}
+
 TEST(OutputLog, DropsTheOldestOfItsHistoryAndSaysWhereItBegins) {
   Fixture f(1 << 30, 100'000);
   std::uint64_t written = 0;

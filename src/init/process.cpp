@@ -137,6 +137,7 @@ void Process::supervisor_gone() {
 
 void Process::kill_round() {
   if (kill_rounds == 0) return;
+  if (supervisor > 0 && pid < 0 && status >= 0) return;  // it has not begun yet: there is nothing to kill, but will be
   const bool lost = orphaned || ++kill_rounds > kMaxKillRounds;
   if (lost) {
     ::kill(-1, SIGKILL);

@@ -45,6 +45,7 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
   if (tenant.line.empty() && has_room(tenant)) {
     ++inside_;
     ++tenant.inside;
+    last_called_ = name;
     co_return Ticket(*this, std::move(name));
   }
   if (tenant.line.size() >= options_.waiting)

@@ -170,10 +170,19 @@ void Process::stop(Reason reason) {
   stopped_by_us_ = reason;
   link()->kill_tree(number_);
   sandbox_->flush();
+  allow_grace();
+}
+
+// Its tree gets a moment to die; then everything in the sandbox does. A paused one has not begun to.
+void Process::allow_grace() {
   grace_.expires_after(kGrace);
   grace_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     const auto self = weak.lock();
     if (failed || !self || self->exited_ || self->end_ || self->link() == nullptr) return;
+    if (self->sandbox_->state() == State::paused) {
+      self->allow_grace();
+      return;
+    }
     self->link()->kill_everything();
     self->sandbox_->flush();
   });

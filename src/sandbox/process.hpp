@@ -109,6 +109,7 @@ class Process : public std::enable_shared_from_this<Process> {
   void acknowledge();
   void drop_oldest();
   [[nodiscard]] Result<> check_orders() const;
+  void allow_grace();
   void arm(std::chrono::milliseconds left);
   [[nodiscard]] bool held_back() const;
 

@@ -105,7 +105,10 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
 
 void Registry::hear(const wire::KeeperReply& word) {
   const auto found = by_id_.find(std::string(word.id.view()));
-  if (found == by_id_.end() || word.word != wire::KeeperWord::died) return;
+  if (found == by_id_.end()) return;
+  // What the kernel killed for memory before a command began is not that command's.
+  found->second->count(word);
+  if (word.word != wire::KeeperWord::died) return;
   tasks_.spawn("bury a sandbox", lose(found->second));
 }
 
@@ -126,6 +129,7 @@ async::Task<> Registry::keep_time() {
       const bool alive = sandbox->state() == State::running || sandbox->state() == State::paused;
       if (!alive) continue;
       sandbox->tick();
+      if (sandbox->active_ > 0) sandbox->touch();  // also for a server that comes after us
       if (sandbox->expired()) {
         ++counters_.expired;
         tell("expired", *sandbox);

@@ -355,7 +355,8 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
     // The line broke and was made again: on from what had come.
     known_again_.insert(number);
     link_->replay(number, process->next_);
-    if (!process->input_open_ && process->request_.input == InputMode::open && process->input_taken_ < process->input_sent_)
+    if (!process->input_open_ && process->request_.input == InputMode::open &&
+        process->input_taken_ < process->input_sent_)
       process->stop(Reason::cancelled);
     return;
   }
@@ -567,10 +568,7 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
   const auto self = shared_from_this();
   const auto wanted = request(wire::KeeperVerb::inspect);
   auto counted = co_await surroundings_.keeper.ask(wanted);
-  if (counted) {
-    oom_kills_ = std::max(oom_kills_, counted->oom_kills);
-    pids_refused_ = std::max(pids_refused_, counted->pids_refused);
-  }
+  if (counted) count(*counted);
   co_return counted;
 }
 
@@ -687,7 +685,13 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
 
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest request) {
   const auto self = shared_from_this();
-  while (state_ == State::creating) co_await changed_.wait();
+  // Numbers are given when init has told which are taken.
+  const auto until = std::chrono::steady_clock::now() + kBirthTime;
+  while (state_ == State::creating || (state_ == State::running && link_ && !synced_)) {
+    if (std::chrono::steady_clock::now() > until) co_return fail(Errc::unavailable, "the sandbox does not answer");
+    if (request.abandoned && request.abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  }
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (state_ != State::running || !link_) co_return not_there();
   request.directory = normal_directory(request.directory);

@@ -118,6 +118,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void prune_finished();
   async::Task<Result<std::shared_ptr<Process>>> attempt(ProcessRequest request, wire::SpawnKind kind);
   void tick();
+  void count(const wire::KeeperReply& reply) {
+    oom_kills_ = std::max(oom_kills_, reply.oom_kills);
+    pids_refused_ = std::max(pids_refused_, reply.pids_refused);
+  }
 
   Surroundings& surroundings_;
   store::SandboxRow row_;
