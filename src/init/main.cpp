@@ -63,7 +63,7 @@ void Init::greet() {
                wire::encode(wire::Known{.state = process.state(),
                                         .first_sequence = process.log.first_sequence(),
                                         .next_sequence = process.log.next_sequence(),
-                                        .input_taken = process.input_taken}));
+                                        .input_received = process.input_taken + process.pending_input.size()}));
   }
   front_.say(wire::FrameType::synced, 0, {});
 }

@@ -116,14 +116,15 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   Keeper keeper;
   const auto record = options.keep ? read_record(options.state_dir) : std::nullopt;
   auto predecessor = record ? find_user_namespace(*record) : UniqueFd();
-  if (options.keep && !predecessor) remove_record(options.state_dir);  // nobody is left of what it tells of
+  // Nobody is left of what it tells of; its range and its groups are still the ones to use.
+  if (options.keep && !predecessor) remove_record(options.state_dir);
   const bool adopting = static_cast<bool>(predecessor);
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
   COVE_TRY(auto identity,
-           choose_identity(options.keep ? options.state_dir : "", adopting ? record->range : std::nullopt));
+           choose_identity(options.keep ? options.state_dir : "", record ? record->range : std::nullopt));
   const bool give_away = identity.mode == IdentityMode::root;
   Devices devices;
-  const std::string tree_name = adopting       ? record->cgroup_name
+  const std::string tree_name = record         ? record->cgroup_name
                                 : options.keep ? kept_tree_name(identity, options.state_dir)
                                                : fmt::format("cove-{}", ::getpid());
   COVE_TRY(keeper.tree_,
@@ -132,7 +133,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
                                     .group = give_away ? identity.first_group : ::getgid(),
                                     .ignore_unified = options.ignore_unified,
                                     .kept = options.keep,
-                                    .bases = adopting ? record->cgroup_bases : decltype(record->cgroup_bases)()}));
+                                    .bases = record ? record->cgroup_bases : decltype(record->cgroup_bases)()}));
   if (give_away) {
     // The keeper will not be able to walk to a state directory that only root may enter: take it there as a mount.
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));

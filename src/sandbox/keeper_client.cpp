@@ -6,6 +6,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{3};
 constexpr std::chrono::seconds kAnswerTime{5};
+constexpr std::size_t kOutstanding = 64;
 
 }  // namespace
 
@@ -30,6 +31,7 @@ void KeeperClient::lose() {
     pending->answer.emplace(fail(Errc::unavailable, "the keeper ended while it worked on this"));
     pending->answered.notify_all();
   }
+  room_.notify_all();
 }
 
 async::Task<> KeeperClient::listen() {
@@ -51,6 +53,7 @@ async::Task<> KeeperClient::listen() {
       if (found == pending_.end()) continue;
       const auto pending = std::move(found->second);
       pending_.erase(found);
+      room_.notify_all();
       pending->answer.emplace(word);
       pending->answered.notify_all();
     }
@@ -66,6 +69,8 @@ async::Task<Result<wire::KeeperReply>> KeeperClient::ask(wire::KeeperRequest req
 }
 
 async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRequest request, UniqueFd control) {
+  // Its socket holds some hundred records: more than this many questions wait here, so that it never is full.
+  while (link_ && pending_.size() >= kOutstanding) co_await room_.wait();
   if (!link_) co_return fail(Errc::unavailable, "there is no keeper");
   request.serial = next_serial_++;
   if (next_serial_ == 0) next_serial_ = 1;

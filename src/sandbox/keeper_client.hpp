@@ -27,7 +27,8 @@ class KeeperClient {
         tasks_(tasks),
         on_word_(std::move(on_word)),
         on_hung_(std::move(on_hung)),
-        changed_(executor) {}
+        changed_(executor),
+        room_(executor) {}
 
   // The first one, or the one after a loss. Nobody but `direct` questions reach it before open().
   void connect(keeper::KeeperLink link);
@@ -55,6 +56,7 @@ class KeeperClient {
   std::shared_ptr<Readiness> readiness_;
   bool open_ = false;
   async::Signal changed_;
+  async::Signal room_;  // fewer questions are open than a moment ago
   std::map<std::uint32_t, std::shared_ptr<Pending>> pending_;
   std::uint32_t next_serial_ = 1;
 };

@@ -105,7 +105,7 @@ void Process::on_failed(const wire::SpawnFailed& failure) {
 // A process that the front before this one started.
 void Process::on_known(const wire::Known& known) {
   birth_ = Birth::running;
-  input_taken_ = input_sent_ = known.input_taken;
+  input_taken_ = input_sent_ = known.input_received;
   next_ = known.first_sequence;
   if (known.first_sequence == wire::kFirstOutput) {
     next_ = wire::kFirstOutput;
@@ -162,6 +162,7 @@ void Process::on_flood() {
 
 void Process::on_input_room(std::uint64_t taken) {
   input_taken_ = taken;
+  input_sent_ = std::max(input_sent_, taken);
   changed_.notify_all();
 }
 

@@ -214,11 +214,10 @@ async::Task<Result<>> Sandbox::adopt_into_keeper() {
   oom_kills_ = adopted->oom_kills;
   pids_refused_ = adopted->pids_refused;
   // Written before it was done: a crash between the two is made good here.
-  if (row_.state == "paused") {
-    const auto frozen = request(wire::KeeperVerb::pause);
-    if (auto paused = co_await surroundings_.keeper.ask_directly(frozen); !paused)
-      co_return tl::unexpected<Error>(paused.error());
-  }
+  const bool paused = row_.state == "paused";
+  const auto made_good = request(paused ? wire::KeeperVerb::pause : wire::KeeperVerb::resume);
+  auto done = co_await surroundings_.keeper.ask_directly(made_good);
+  if (!done && (paused || done.error().code == Errc::unavailable)) co_return tl::unexpected<Error>(done.error());
   co_return Result<>();
 }
 
@@ -250,8 +249,7 @@ async::Task<> Sandbox::destroy() {
   while (true) {
     const auto gone = co_await surroundings_.keeper.ask(wanted);
     // not_found: it never was, or the keeper before us ended it.
-    if (gone || gone.error().code == Errc::not_found) break;
-    if (gone.error().code != Errc::unavailable) break;
+    if (gone || gone.error().code != Errc::unavailable) break;
   }
   ::unlinkat(surroundings_.run_dir, row_.id.c_str(), 0);
   set_state(State::gone);
@@ -354,7 +352,10 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
   if (const auto process = find_process(number); process && found == remembered_.end()) {
     // The line broke and was made again: on from what had come.
     known_again_.insert(number);
+    if (known.state != wire::ProcessState::starting) process->on_started();  // said over the line that broke
+    process->acknowledged_[0] = process->acknowledged_[1] = 0;               // and so was this, perhaps
     link_->replay(number, process->next_);
+    process->acknowledge();
     if (!process->input_open_ && process->request_.input == InputMode::open &&
         process->input_taken_ < process->input_sent_)
       process->stop(Reason::cancelled);
@@ -560,10 +561,6 @@ void Sandbox::release(const std::shared_ptr<Process>& process) {
   process->arm(kReleaseGrace);
 }
 
-void Sandbox::stop_all(Reason reason) {
-  for (const auto& [number, process] : processes_) process->stop(reason);
-}
-
 async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
   const auto self = shared_from_this();
   const auto wanted = request(wire::KeeperVerb::inspect);
@@ -584,6 +581,9 @@ async::Task<Result<>> Sandbox::pause() {
   if (state_ != State::running) co_return not_there();
   if (!paused) {
     [[maybe_unused]] const auto undone = surroundings_.store.sandboxes().set_state(row_.id, "running");
+    // Half of it may have happened.
+    const auto undo = request(wire::KeeperVerb::resume);
+    [[maybe_unused]] const auto thawed = co_await surroundings_.keeper.ask(undo);
     co_return ours(paused.error(), "the sandbox could not be paused");
   }
   row_.state = "paused";
@@ -607,8 +607,14 @@ async::Task<Result<>> Sandbox::resume() {
     const auto until = std::chrono::steady_clock::now() + kBirthTime;
     while (link_ && !synced_ && std::chrono::steady_clock::now() < until)
       co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
+    if (state_ != State::paused) co_return not_there();
+    if (!link_ || !synced_) co_return fail(Errc::unavailable, "the sandbox does not answer");
   }
   set_state(State::running);
+  // What was told to die gets its whole time to: it could not before.
+  for (const auto& [number, process] : processes_) {
+    if (process->stopped_by_us_ && !process->end_) process->allow_grace();
+  }
   co_return Result<>();
 }
 

@@ -75,8 +75,6 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void forget(const std::shared_ptr<Process>& process);
   // Nobody reads it any more: it gets a moment to end by itself, and is forgotten then.
   void release(const std::shared_ptr<Process>& process);
-  // Ends whatever runs, with this reason.
-  void stop_all(Reason reason);
 
   async::Task<Result<wire::KeeperReply>> inspect();
   async::Task<Result<>> pause();

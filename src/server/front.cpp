@@ -63,7 +63,6 @@ class Front {
   Task<> start();
   Task<> hear_supervisor();
   Task<> hear_signals();
-  Task<> prune();
   Task<> finish();
   void reload();
   void ask_for_keeper();

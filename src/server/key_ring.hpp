@@ -22,7 +22,7 @@ class KeyRing : public http::Authenticator {
   // Whether who was let in once still would be: for what lasts.
   [[nodiscard]] bool still_valid(const http::Principal& principal);
   // Of the tenant's key; none when the server is open.
-  [[nodiscard]] store::KeyQuotas quotas(const http::Principal& principal) const;
+  [[nodiscard]] store::KeyQuotas quotas(const http::Principal& principal);
 
  private:
   store::Store& store_;

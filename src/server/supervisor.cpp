@@ -149,6 +149,7 @@ class Supervisor {
   Result<> prepare();
   Result<bool> needs_keys();
   Result<> start_keeper();
+  void end_keeper();
   Result<> start_front();
   [[noreturn]] void become_front(UniqueFd listener, UniqueFd control);
   Result<> replace_keeper();
@@ -211,8 +212,16 @@ Result<> Supervisor::prepare() {
   return {};
 }
 
-Result<> Supervisor::start_keeper() {
+// One that does not go by itself is made to: what it leaves undone the next one finds.
+void Supervisor::end_keeper() {
+  if (!keeper_) return;
+  pollfd ended{.fd = keeper_->pidfd(), .events = POLLIN, .revents = 0};
+  if (::poll(&ended, 1, 2000) != 1) sys::kill_process(keeper_->pidfd());
   keeper_.reset();
+}
+
+Result<> Supervisor::start_keeper() {
+  end_keeper();
   COVE_TRY(auto keeper,
            keeper::Keeper::start({.state_dir = config_.state_dir, .device_sets = kDeviceSets, .keep = true}));
   keeper_.emplace(std::move(keeper));
@@ -355,7 +364,7 @@ Result<int> Supervisor::run() {
       pass_on_signals();
       hear_front();
       reap();
-      if (front_status_ || keeper_ || asked_to_stop_) continue;
+      if (front_status_ || keeper_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.
       std::this_thread::sleep_for(milliseconds(20));
       reap();
@@ -366,7 +375,7 @@ Result<int> Supervisor::run() {
     front_pidfd_.reset();
     const int status = *front_status_;
     // With its line gone the keeper leaves, and leaves the sandboxes.
-    keeper_.reset();
+    end_keeper();
     if (asked_to_stop_ || status == 0) return status;
     quick_deaths = Clock::now() - began < kQuickDeath ? quick_deaths + 1 : 0;
     if (quick_deaths >= kQuickDeaths) return fail(Errc::io, "the front ends as soon as it is started");

@@ -17,7 +17,7 @@ std::string encode(const Known& message) {
   writer.number(message.state);
   writer.number(message.first_sequence);
   writer.number(message.next_sequence);
-  writer.number(message.input_taken);
+  writer.number(message.input_received);
   return out;
 }
 
@@ -27,7 +27,7 @@ std::optional<Known> decode_known(std::string_view payload) {
   message.state = reader.number<ProcessState>();
   message.first_sequence = reader.number<std::uint64_t>();
   message.next_sequence = reader.number<std::uint64_t>();
-  message.input_taken = reader.number<std::uint64_t>();
+  message.input_received = reader.number<std::uint64_t>();
   if (!reader.complete() || message.state > ProcessState::ended) return std::nullopt;
   return message;
 }

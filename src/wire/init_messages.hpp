@@ -92,7 +92,7 @@ struct Known {
   ProcessState state = ProcessState::starting;
   std::uint64_t first_sequence = 0;  // of the output still held
   std::uint64_t next_sequence = 0;
-  std::uint64_t input_taken = 0;
+  std::uint64_t input_received = 0;  // taken by the process, or waiting for it
 };
 
 std::string encode(const Known& message);
