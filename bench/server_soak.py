@@ -65,13 +65,13 @@ def life(port, number):
 
 
 def phase(server, title, count, work, at_once, wrong):
-    """Runs `work` over the numbers; returns the server's memory after a tenth and at the end, in KiB."""
+    """Runs `work` over the numbers; returns the server's memory after a fifth and at the end, in KiB."""
     start, early = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         for done, problem in enumerate(pool.map(work, range(count)), 1):
             if problem:
                 wrong[problem] += 1
-            if done == max(1, count // 10):
+            if done == max(1, count // 5):
                 early = server.front_kib()
             if done % 1000 == 0:
                 print(f"{title}: {done} of {count}, {sum(wrong.values())} wrong, {done / (time.monotonic() - start):.0f} a second, {server.front_kib()} KiB", flush=True)
@@ -96,7 +96,7 @@ def main():
     finally:
         server.stop()
     for title, (early, late) in zip(("executions", "lives"), grown):
-        print(f"{title}: {early} KiB after a tenth, {late} KiB at the end")
+        print(f"{title}: {early} KiB after a fifth, {late} KiB at the end")
         if late > early * 1.05 + 4096:
             wrong[f"{title}: memory grew from {early} to {late} KiB"] += 1
     left = conftest.left_behind(before)
