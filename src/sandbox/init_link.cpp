@@ -74,7 +74,8 @@ InitLink::State InitLink::receive(const std::function<void(const wire::Frame&)>&
 }
 
 void InitLink::flush() {
-  while (sent_ < outbox_.size()) {
+  // After a hole nothing may follow: the end of an input without its bytes would look like a whole one.
+  while (!broken_ && sent_ < outbox_.size()) {
     const auto n = ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     // ENOBUFS, ENOMEM: the host has no memory for it at this moment, which passes.
