@@ -89,8 +89,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
  private:
   friend class Registry;
-  Result<UniqueFd> listen_for_front();
-  Result<> connect();
+  static constexpr std::chrono::milliseconds kLookAgain{250};
+  static constexpr std::chrono::milliseconds kBirthTime{30'000};  // for an init, or a process without a time limit
+
+  // Life: sandbox.cpp.
   async::Task<Result<>> create();
   async::Task<Result<>> adopt_into_keeper();
   async::Task<Result<>> reconnect();
@@ -103,7 +105,14 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void persist_expiry();
   [[nodiscard]] tl::unexpected<Error> not_there() const;
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
+  void count(const wire::KeeperReply& reply) {
+    oom_kills_ = std::max(oom_kills_, reply.oom_kills);
+    pids_refused_ = std::max(pids_refused_, reply.pids_refused);
+  }
 
+  // The line to init: sandbox_line.cpp.
+  Result<UniqueFd> listen_for_front();
+  Result<> connect();
   static async::Task<> listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Readiness> readiness);
   void handle(const wire::Frame& frame);
   std::shared_ptr<Process> restore(const store::ProcessRow& row);
@@ -111,15 +120,13 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void on_synced();
   void on_link_closed();
   void on_link_lost();
+
+  // Its processes: sandbox_processes.cpp.
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
   void record_end(Process& process);
   void prune_finished();
   async::Task<Result<std::shared_ptr<Process>>> attempt(ProcessRequest request, wire::SpawnKind kind);
   void tick();
-  void count(const wire::KeeperReply& reply) {
-    oom_kills_ = std::max(oom_kills_, reply.oom_kills);
-    pids_refused_ = std::max(pids_refused_, reply.pids_refused);
-  }
 
   Surroundings& surroundings_;
   store::SandboxRow row_;
