@@ -123,6 +123,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   // Its processes: sandbox_processes.cpp.
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
+  async::Task<> count_again();
   void record_end(Process& process);
   void prune_finished();
   async::Task<Result<std::shared_ptr<Process>>> attempt(ProcessRequest request, wire::SpawnKind kind);
@@ -148,6 +149,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::size_t held_ = 0;
   std::uint64_t oom_kills_ = 0;
   std::uint64_t pids_refused_ = 0;
+  bool uncounted_ = false;  // something ended since they were read
+  bool counting_ = false;
 };
 
 }  // namespace cove::sandbox

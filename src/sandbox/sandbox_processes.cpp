@@ -17,6 +17,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remembers
 constexpr milliseconds kReleaseGrace{5000};
+constexpr milliseconds kCountTime{20};        // that a start waits for the counters of the ends before it
 constexpr std::size_t kHeldMost = 4U << 20;   // bytes of events of one sandbox in the server's memory
 constexpr std::size_t kSpawnMost = 2U << 20;  // what the kernel takes of arguments and environment, about
 
@@ -71,8 +72,10 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
                     .exit_code = exited->exit_code,
                     .signal = exited->signal,
                     .disk_full = exited->disk_free_bytes < 4096 || exited->disk_free_inodes == 0};
-  // A good end needs no explanation.
-  if (process->request_.kind != ProcessKind::internal && (exited->exit_code != 0 || process->stopped_by_us_)) {
+  // A good end needs no explanation: what was refused on the way to it is counted when the answer is on its way.
+  const bool explained =
+      process->request_.kind != ProcessKind::internal && (exited->exit_code != 0 || process->stopped_by_us_);
+  if (explained) {
     const auto counted = co_await self->inspect();
     if (process->end_) co_return;
     if (counted) {
@@ -89,6 +92,20 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
   process->finish(std::move(end));
   self->record_end(*process);
   if (process->released_) self->forget(process);
+  if (!explained && process->request_.kind != ProcessKind::internal) co_await self->count_again();
+}
+
+// Brings the counters up to date, so that the next process is not charged with what was refused before it.
+async::Task<> Sandbox::count_again() {
+  const auto self = shared_from_this();
+  uncounted_ = true;
+  if (counting_) co_return;
+  counting_ = true;
+  while (state_ == State::running && std::exchange(uncounted_, false)) {
+    if (!co_await inspect()) break;
+  }
+  counting_ = false;
+  changed_.notify_all();
 }
 
 void Sandbox::record_end(Process& process) {
@@ -252,6 +269,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
     if (request.abandoned && request.abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
     co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
   }
+  const auto counted = std::chrono::steady_clock::now() + kCountTime;
+  while (counting_ && request.kind != ProcessKind::internal && co_await changed_.wait_until(counted)) {
+  }
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (state_ != State::running || !link_) co_return not_there();
   request.directory = normal_directory(request.directory);
@@ -294,6 +314,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
     failed.next_ = 1;
     failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
     failed.finish(std::move(end));
+    surroundings_.tasks.spawn("count a refusal", count_again());
   }
   co_return process;
 }

@@ -74,6 +74,23 @@ def test_the_process_limit_is_typed_and_a_full_sandbox_can_still_be_asked_and_de
     assert server.delete(at(name)).status == 204
 
 
+def test_what_an_earlier_command_was_refused_is_not_charged_to_a_later_one(server):
+    name = server.create(pidsLimit=12)
+    coping = "import os, signal, time\nmade = []\ntry:\n  while True:\n    pid = os.fork()\n    if pid == 0: time.sleep(60); os._exit(0)\n    made.append(pid)\nexcept OSError: pass\nfor pid in made: os.kill(pid, 9); os.waitpid(pid, 0)"
+    for _ in range(5):
+        coped = server.exec(name, "python3", "-c", coping)
+        assert (coped["exitCode"], coped["reason"]) == (0, "exited"), coped
+        later = server.sh(name, "exit 3")
+        assert (later["exitCode"], later["reason"]) == (3, "exited"), later
+    # Also when the earlier one was not even started.
+    sleepers = [server.start_process(name, "sleep", "60")["id"] for _ in range(5)]
+    assert server.exec(name, "true")["reason"] == "pids"
+    for process in sleepers:
+        assert server.delete(at(name, f"processes/{process}")).status == 204
+    later = server.sh(name, "exit 3")
+    assert (later["exitCode"], later["reason"]) == (3, "exited"), later
+
+
 @pytest.mark.parametrize("body", [
     {"labels": []}, {"labels": {"a": 1}}, {"labels": {"": "x"}}, {"labels": {"a=b": "x"}}, {"labels": {"a": "x" * 300}}, {"labels": {str(number): "x" for number in range(65)}},
     {"metadata": []}, {"metadata": "x"}, {"metadata": {"x": "y" * 17000}}, {"env": {"A=": "x"}}, {"env": {"": "x"}}, {"env": {"A": None}}, {"env": []}, {"env": {"A": "x" * 200_000}},
