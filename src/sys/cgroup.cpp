@@ -2,15 +2,17 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <map>
 
 #include "base/io.hpp"
 #include "base/text.hpp"
+#include "sys/process.hpp"
 
 namespace cove::sys {
 namespace {
@@ -204,19 +206,32 @@ Result<> Cgroup::kill_all() {
 }
 
 // Where there is no cgroup.kill: stop everything, so that nobody forks between the listing and the signal, mark each
-// with SIGKILL, and let go. On v1 the signal only works after the thaw.
+// with SIGKILL, and let go. On v1 the signal only works after the thaw. What would not stand still is killed all the
+// same: who calls looks whether the group is empty, and comes again.
 Result<> Cgroup::kill_frozen() {
-  COVE_CHECK(freeze());
-  const int dir = unified_fd() >= 0 ? unified_fd() : dir_of(CgroupSlot::freezer);
-  COVE_TRY(const auto procs, read_file_at(dir, "cgroup.procs"));
-  std::string_view rest = procs;
-  while (!rest.empty()) {
-    const auto line = take_until(rest, '\n');
+  const int dir = freezer_fd();
+  if (dir < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
+  [[maybe_unused]] const auto still = stop();
+  auto killed = signal_members(dir);
+  if (auto thawed = thaw(); !thawed) return thawed;
+  return killed;
+}
 
-    // Frozen processes cannot exit, so none of these numbers can have been given to someone else.
-    if (const auto pid = static_cast<pid_t>(number_in(line)); pid > 1) ::kill(pid, SIGKILL);
+// A process that is not frozen may exit, and its number be given to somebody else: a handle is taken first, and whoever
+// still is in the group then is who the handle is of.
+Result<> Cgroup::signal_members(int dir) {
+  COVE_TRY(const auto before, read_file_at(dir, "cgroup.procs"));
+  std::map<pid_t, UniqueFd> handles;
+  for (std::string_view rest = before; !rest.empty();) {
+    const auto pid = static_cast<pid_t>(number_in(take_until(rest, '\n')));
+    if (pid > 1) handles.emplace(pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
   }
-  return thaw();
+  COVE_TRY(const auto after, read_file_at(dir, "cgroup.procs"));
+  for (std::string_view rest = after; !rest.empty();) {
+    const auto found = handles.find(static_cast<pid_t>(number_in(take_until(rest, '\n'))));
+    if (found != handles.end() && found->second) kill_process(found->second.get());
+  }
+  return {};
 }
 
 bool Cgroup::empty() const {
@@ -230,8 +245,16 @@ bool Cgroup::empty() const {
 }
 
 Result<> Cgroup::freeze() {
+  auto still = stop();
+  // Half frozen is not what anybody asked for, and would stay so.
+  if (!still) [[maybe_unused]]
+    const auto thawed = thaw();
+  return still;
+}
+
+Result<> Cgroup::stop() {
   const bool unified = unified_fd() >= 0;
-  const int dir = unified ? unified_fd() : dir_of(CgroupSlot::freezer);
+  const int dir = freezer_fd();
   if (dir < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
   // v1 may need the word again while tasks are still forking (freezer-subsystem.rst).
   for (int attempt = 0; attempt < 1000; ++attempt) {

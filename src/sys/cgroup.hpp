@@ -143,6 +143,7 @@ class Cgroup {
   // Every process in the group gets SIGKILL, also those born meanwhile and those frozen. Does not wait.
   Result<> kill_all();
   [[nodiscard]] bool empty() const;
+  // Errc::unavailable when something in it does not stand still within a second: nothing is left frozen then.
   Result<> freeze();
   Result<> thaw();
   // Errc::unavailable while something in it still dies.
@@ -154,7 +155,10 @@ class Cgroup {
   enum class Origin { made, found };
   static Result<Cgroup> open(const CgroupTree& tree, std::string name, Origin origin);
   Result<> watch_oom(const CgroupTree& tree);
+  [[nodiscard]] int freezer_fd() const { return unified_fd() >= 0 ? unified_fd() : dir_of(CgroupSlot::freezer); }
+  Result<> stop();  // as freeze(), but leaves what it did when it fails
   Result<> kill_frozen();
+  static Result<> signal_members(int dir);
 
   std::string name_;
   std::array<UniqueFd, kCgroupSlots> parents_;

@@ -1,9 +1,12 @@
 #include "sys/cgroup.hpp"
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,6 +175,51 @@ TEST_P(CgroupTest, SG_14_KillsWhatIsFrozen) {
   ASSERT_TRUE(group.kill_all());
   const int status = wait(child.pid);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+// A page that nobody ever provides: who reads it inside a system call can be killed, but not frozen.
+char* page_that_never_comes() {
+  const int handler = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC));
+  if (handler < 0) return nullptr;
+  uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
+  auto* page = static_cast<char*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  uffdio_register range{.range = {.start = reinterpret_cast<std::uintptr_t>(page), .len = 4096},
+                        .mode = UFFDIO_REGISTER_MODE_MISSING,
+                        .ioctls = 0};
+  const bool ready = ::ioctl(handler, UFFDIO_API, &api) == 0 && ::ioctl(handler, UFFDIO_REGISTER, &range) == 0;
+  return ready ? page : nullptr;
+}
+
+TEST_P(CgroupTest, AGroupThatCannotBeFrozenGoesOnAndCanStillBeKilled) {
+  auto group = make();
+  auto* counter = static_cast<volatile std::uint64_t*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* stuck = counter + 1;
+  const auto immovable = start(group, [&] {
+    int ends[2];
+    const char* page = page_that_never_comes();
+    if (page == nullptr || ::pipe(ends) != 0) ::_exit(77);
+    *stuck = 1;
+    [[maybe_unused]] const auto n = ::write(ends[1], page, 1);
+  });
+  int status = 0;
+  while (*stuck == 0 && ::waitpid(immovable.pid, &status, WNOHANG) == 0) ::usleep(1000);
+  COVE_REQUIRE(*stuck == 1, "userfaultfd is not to be had here");
+  const auto child = start(group, [&] {
+    while (true) *counter = *counter + 1;
+  });
+  wait_until([&] { return *counter > 1000; });
+  ::usleep(20'000);  // until the other is in its system call
+  const auto frozen = group.freeze();
+  ASSERT_FALSE(frozen);
+  EXPECT_EQ(frozen.error().code, Errc::unavailable);
+  const auto then = *counter;
+  wait_until([&] { return *counter > then; });
+  ASSERT_TRUE(group.kill_all());
+  for (const auto pid : {immovable.pid, child.pid}) {
+    status = wait(pid);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  }
 }
 
 TEST_P(CgroupTest, SweepsGroupsOfMakersThatDied) {
