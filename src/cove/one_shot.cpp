@@ -111,8 +111,7 @@ Result<> OneShot::hear_keeper() {
         uid_ = reply->host_uid;
         break;
       case wire::KeeperWord::failed:
-        create_error_ = fail_errno(reply->sys_errno, "could not {}", static_cast<const char*>(reply->message)).value();
-        if (reply->sys_errno == 0) create_error_->message = reply->message;
+        create_error_ = wire::error_of(*reply);
         keeper_spoke_ = true;
         link_closed_ = true;
         break;

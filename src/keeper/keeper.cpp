@@ -99,8 +99,8 @@ std::string kept_tree_name(const Identity& identity, const std::string& state_di
   const int front = birth.front.get();
   auto options = settle_in(birth);
   if (!options) {
-    wire::KeeperReply reply{.word = wire::KeeperWord::not_started, .sys_errno = options.error().sys_errno};
-    std::strncpy(reply.message, options.error().message.c_str(), sizeof reply.message - 1);
+    wire::KeeperReply reply{.word = wire::KeeperWord::not_started};
+    wire::set_error(reply, options.error());
     ::send(front, &reply, sizeof reply, MSG_NOSIGNAL);
     ::_exit(125);
   }

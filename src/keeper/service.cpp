@@ -149,9 +149,8 @@ void Service::say(wire::KeeperReply reply, const Sandbox* sandbox) {
 }
 
 void Service::refuse(const wire::KeeperRequest& request, const Error& error) {
-  wire::KeeperReply reply{
-      .word = wire::KeeperWord::failed, .serial = request.serial, .id = request.id, .sys_errno = error.sys_errno};
-  std::strncpy(reply.message, error.message.c_str(), sizeof reply.message - 1);
+  wire::KeeperReply reply{.word = wire::KeeperWord::failed, .serial = request.serial, .id = request.id};
+  wire::set_error(reply, error);
   say(reply, nullptr);
 }
 
@@ -162,7 +161,7 @@ Result<std::uint32_t> Service::take_uid() {
     const std::uint32_t uid = options_.first_uid + (next_uid_++ % options_.uid_count);
     if (uids_.insert(uid).second) return uid;
   }
-  return fail(Errc::over_limit, fmt::format("all {} user ids are in use by sandboxes", options_.uid_count));
+  return fail(Errc::unavailable, fmt::format("all {} user ids are in use by sandboxes", options_.uid_count));
 }
 
 // One that no living sandbox has. When all are taken the first is shared: the nodes are the same, only a lock on one is
@@ -406,9 +405,8 @@ bool Service::finish(Sandbox& sandbox) {
   if (!sandbox.running) {
     reply.word = wire::KeeperWord::failed;
     reply.serial = sandbox.create_serial;
-    reply.sys_errno = sandbox.failure.sys_errno;
     const auto words = jail::words_for(sandbox.failure.stage);
-    std::memcpy(reply.message, words.data(), std::min(words.size(), sizeof reply.message - 1));
+    wire::set_error(reply, fail_errno(sandbox.failure.sys_errno, "could not {}", words).value());
   }
   if (sandbox.cgroup) {
     const auto usage = sandbox.cgroup->usage();

@@ -90,11 +90,7 @@ async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRe
     lose();
   }
   auto answer = std::move(*pending->answer);
-  if (answer && answer->word == wire::KeeperWord::failed) {
-    const std::string said(answer->message, ::strnlen(answer->message, sizeof answer->message));
-    if (answer->sys_errno == 0) co_return fail(Errc::not_found, said);
-    co_return fail_errno(answer->sys_errno, "{}", said);
-  }
+  if (answer && answer->word == wire::KeeperWord::failed) co_return tl::unexpected<Error>(wire::error_of(*answer));
   co_return answer;
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "base/id.hpp"
+#include "base/result.hpp"
 
 namespace cove::wire {
 
@@ -46,7 +49,7 @@ struct KeeperRequest {
 
 enum class KeeperWord : std::uint32_t {
   created = 1,        // every lock is on and init runs; also the answer to adopt
-  failed = 2,         // the request was not carried out; `stage`, `sys_errno`, `message`
+  failed = 2,         // the request was not carried out: error_of() says why
   done = 3,           // pause, resume, inspect, sweep
   gone = 4,           // answer to destroy: nothing is left
   died = 5,           // unasked: init ended by itself
@@ -62,6 +65,8 @@ struct KeeperReply {
   std::int32_t sys_errno = 0;
   std::int32_t host_uid = -1;  // as the keeper's user namespace counts
   std::int32_t init_pid = -1;  // on the host
+  Errc code = Errc::io;        // with `failed`
+  std::uint32_t reserved2 = 0;
   GroupName group;
   std::uint64_t memory_bytes = 0;  // in use
   std::uint64_t processes = 0;
@@ -69,7 +74,18 @@ struct KeeperReply {
   std::uint64_t memory_peak_bytes = 0;
   std::uint64_t oom_kills = 0;
   std::uint64_t pids_refused = 0;
-  char message[200] = {};  // with `failed`: what could not be done, a sentence without the errno
+  char message[200] = {};  // with `failed` and `not_started`: one sentence
 };
+
+inline void set_error(KeeperReply& reply, const Error& error) {
+  reply.code = error.code;
+  reply.sys_errno = error.sys_errno;
+  std::memcpy(reply.message, error.message.data(), std::min(error.message.size(), sizeof reply.message - 1));
+}
+inline Error error_of(const KeeperReply& reply) {
+  return {.code = reply.code,
+          .message = std::string(reply.message, ::strnlen(reply.message, sizeof reply.message)),
+          .sys_errno = reply.sys_errno};
+}
 
 }  // namespace cove::wire

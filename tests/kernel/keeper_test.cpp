@@ -123,30 +123,29 @@ TEST_F(KeeperTest, GivesEverySandboxAUidOfItsOwn) {
             ask({.verb = wire::KeeperVerb::inspect, .serial = 2, .id = b}).host_uid);
 }
 
-TEST_F(KeeperTest, RefusesWhatIsWrongAndGoesOn) {
+TEST_F(KeeperTest, RefusesWhatIsWrongSaysWhyAndGoesOn) {
   const auto id = SandboxId::random();
   const auto link = make(id);
-  auto ends = sandbox::InitLink::create();
-  EXPECT_EQ(ask(create_request(id), std::move(ends->second)).word, wire::KeeperWord::failed) << "the same id twice";
-  EXPECT_EQ(ask(create_request(SandboxId::random())).word, wire::KeeperWord::failed) << "no control socket";
-  EXPECT_EQ(ask({.verb = wire::KeeperVerb::destroy, .serial = 1, .id = SandboxId::random()}).word,
-            wire::KeeperWord::failed)
-      << "an unknown id";
-  EXPECT_EQ(ask({.verb = static_cast<wire::KeeperVerb>(99), .serial = 1, .id = id}).word, wire::KeeperWord::failed)
+  const auto refused = [&](const wire::KeeperRequest& request, UniqueFd control = {}) {
+    const auto answer = ask(request, std::move(control));
+    EXPECT_EQ(answer.word, wire::KeeperWord::failed);
+    return wire::error_of(answer).code;
+  };
+  const auto control = [] { return std::move(sandbox::InitLink::create()->second); };
+  EXPECT_EQ(refused(create_request(id), control()), Errc::exists) << "the same id twice";
+  EXPECT_EQ(refused(create_request(SandboxId::random())), Errc::invalid) << "no control socket";
+  EXPECT_EQ(refused({.verb = wire::KeeperVerb::destroy, .serial = 1, .id = SandboxId::random()}), Errc::not_found);
+  EXPECT_EQ(refused({.verb = static_cast<wire::KeeperVerb>(99), .serial = 1, .id = id}), Errc::invalid)
       << "an unknown verb";
   SandboxId path;
   std::ranges::fill(path.text, '/');
-  ends = sandbox::InitLink::create();
-  EXPECT_EQ(ask(create_request(path), std::move(ends->second)).word, wire::KeeperWord::failed)
-      << "an id that is a path";
+  EXPECT_EQ(refused(create_request(path), control()), Errc::invalid) << "an id that is a path";
   auto no_memory = create_request(SandboxId::random());
   no_memory.memory_bytes = 0;
-  ends = sandbox::InitLink::create();
-  EXPECT_EQ(ask(no_memory, std::move(ends->second)).word, wire::KeeperWord::failed) << "a limit of zero";
+  EXPECT_EQ(refused(no_memory, control()), Errc::invalid) << "a limit of zero";
   auto no_root = create_request(SandboxId::random());
   no_root.root = 5;
-  ends = sandbox::InitLink::create();
-  EXPECT_EQ(ask(no_root, std::move(ends->second)).word, wire::KeeperWord::failed) << "an unknown root";
+  EXPECT_EQ(refused(no_root, control()), Errc::not_found) << "an unknown root";
   EXPECT_GT(::send(keeper_->link().fd(), "short", 5, 0), 0);  // not a request: dropped
   EXPECT_EQ(ask({.verb = wire::KeeperVerb::inspect, .serial = 3, .id = id}).word, wire::KeeperWord::done);
 }
