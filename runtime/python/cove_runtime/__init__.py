@@ -1,0 +1,1 @@
+"""What runs inside a sandbox: programs run to completion, and kernels. `main` is where both begin."""

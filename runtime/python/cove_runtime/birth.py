@@ -1,0 +1,95 @@
+"""What a new process is told about itself: environment, directory, time zone, and random sources of its own."""
+import os
+import sys
+import time
+
+WORKSPACE = "/workspace"
+
+
+def settle(begin):
+    """Applies the first message. Whatever was inherited from a warm parent is replaced here."""
+    os.environ.clear()
+    os.environ.update(begin.get("env") or {})
+    enter(begin.get("cwd") or WORKSPACE)
+    time.tzset()
+    _set_locale()
+    _reseed()
+    _forget_directories()
+
+
+def enter(directory, workspace=WORKSPACE):
+    """Goes there; what is missing below the workspace is made."""
+    try:
+        os.chdir(directory)
+    except FileNotFoundError:
+        if not os.path.normpath(directory).startswith(workspace + "/"):
+            raise
+        os.makedirs(directory, exist_ok=True)
+        os.chdir(directory)
+
+
+def search_path(first):
+    """sys.path as `python3 FILE` has it in this environment: the runtime itself is isolated, the user's code is not."""
+    import site
+    sys.path[:0] = [first, *(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)]
+    if os.path.isdir(user_packages()):
+        site.addsitedir(user_packages())
+
+
+def user_packages():
+    """Where `pip install --user` puts things."""
+    base = os.environ.get("PYTHONUSERBASE") or os.path.join(os.environ.get("HOME") or "/", ".local")
+    return os.path.join(base, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
+
+
+def _set_locale():
+    import _locale
+    try:
+        _locale.setlocale(_locale.LC_CTYPE, "")
+    except _locale.Error:
+        pass
+
+
+_generators = []
+
+
+def remember_generators():
+    """Once, in a warm parent: every generator its modules have made, so that no two children draw the same numbers."""
+    import gc
+    import random
+    numpy_random = sys.modules.get("numpy.random")
+    for thing in gc.get_objects():
+        kind = type(thing)
+        if issubclass(kind, random.Random) and not issubclass(kind, random.SystemRandom):
+            _generators.append(thing.seed)
+        elif numpy_random and issubclass(kind, numpy_random.RandomState):
+            _generators.append(thing.seed)
+        elif numpy_random and issubclass(kind, numpy_random.Generator):
+            _generators.append(lambda made=thing.bit_generator: setattr(made, "state", type(made)().state))
+
+
+def _reseed():
+    loaded = sys.modules.get
+    for seed in _generators:
+        seed()
+    for name in ("random", "numpy.random", "torch"):
+        if loaded(name):
+            loaded(name).seed()
+    if loaded("tempfile"):
+        # Draws new names when the pid changes; in another pid namespace it may be the same.
+        loaded("tempfile")._name_sequence = loaded("tempfile").tempdir = None
+    if loaded("uuid"):
+        loaded("uuid")._node = loaded("uuid")._last_timestamp = None
+    if loaded("multiprocessing.process"):
+        loaded("multiprocessing.process").current_process().authkey = os.urandom(32)
+        loaded("multiprocessing.process").ORIGINAL_DIR = os.getcwd()
+
+
+def _forget_directories():
+    """matplotlib remembers the warm parent's directories in closures."""
+    for name in ("get_configdir", "get_cachedir"):
+        function = getattr(sys.modules.get("matplotlib"), name, None)
+        code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+        for variable, cell in zip(getattr(code, "co_freevars", ()), cells or ()):
+            if variable == "called":
+                cell.cell_contents = False

@@ -1,0 +1,42 @@
+"""SIGINT: KeyboardInterrupt where the user's code runs, nothing anywhere else."""
+import _thread
+import signal
+
+from .own import builtins as __builtins__  # noqa: F401
+
+_get_ident = _thread.get_ident
+_getsignal, _signal, _SIGINT = signal.getsignal, signal.signal, signal.SIGINT
+
+
+class Interrupts:
+    def __init__(self):
+        self.allowed = False  # the user's code may be running
+        self._held = 0
+        self._waiting = False
+        self._main = _get_ident()
+
+    def install(self):
+        """Also after every cell: one may have set a handler of its own."""
+        if _getsignal(_SIGINT) != self._arrived:
+            _signal(_SIGINT, self._arrived)
+
+    def _arrived(self, number, frame):
+        if not self.allowed:
+            return
+        if self._held:
+            self._waiting = True
+            return
+        raise KeyboardInterrupt
+
+    def hold(self):
+        """From here to release() nothing is torn apart: a message half sent would spoil all that follow."""
+        if _get_ident() == self._main:
+            self._held += 1
+
+    def release(self):
+        if _get_ident() == self._main:
+            self._held -= 1
+            if self._waiting and not self._held:
+                self._waiting = False
+                if self.allowed:
+                    raise KeyboardInterrupt

@@ -1,0 +1,271 @@
+"""A kernel: requests in, one after another; messages out, the reply last."""
+import collections
+import io
+import os
+import platform
+import select
+import sys
+
+from IPython.utils.tokenutil import token_at_cursor
+
+from . import comms, variables
+from .arrivals import Arrivals
+from .bundle import clean, json_value
+from .channel import encode
+from .interrupts import Interrupts
+from .own import builtins as __builtins__  # noqa: F401
+from .streams import Outlet, Stream
+
+_getpid, _exit = os.getpid, os._exit
+
+LANGUAGE = {
+    "name": "python", "version": platform.python_version(), "mimetype": "text/x-python", "file_extension": ".py",
+    "codemirror_mode": {"name": "ipython", "version": sys.version_info[0]}, "pygments_lexer": "ipython3", "nbconvert_exporter": "python",
+}
+
+
+def run(begin, channel, shell):
+    """Never returns: the process ends with its kernel."""
+    kernel = Kernel(channel, shell)
+    kernel.start(begin)
+    kernel.serve()
+
+
+class Kernel:
+    def __init__(self, channel, shell):
+        self.channel, self.shell = channel, shell
+        self.interrupts = Interrupts()
+        self.outlet = Outlet(channel, self.interrupts)
+        self.stdout, self.stderr = Stream(self.outlet, "stdout"), Stream(self.outlet, "stderr")
+        self.comm_manager = comms.manager
+        self.comm_manager.outlet = self.outlet
+        self._waiting = collections.deque()  # requests that came while a cell asked for input
+        self._unanswered = None
+        self._colour = False
+        self._answers = {
+            "execute": ("execute_reply", self._execute),
+            "complete": ("complete_reply", self._complete),
+            "inspect": ("inspect_reply", self._inspect),
+            "is_complete": ("is_complete_reply", self._is_complete),
+            "history": ("history_reply", self._history),
+            "variables": ("variables_reply", self._variables),
+            "comm_info": ("comm_info_reply", lambda content: {"status": "ok", "comms": self.comm_manager.info(content)}),
+            "comm_open": ("done", lambda content: self._comm(self.comm_manager.opened, content)),
+            "comm_msg": ("done", lambda content: self._comm(self.comm_manager.said, content)),
+            "comm_close": ("done", lambda content: self._comm(self.comm_manager.closed, content)),
+            "ping": ("pong", lambda content: {}),
+        }
+
+    def start(self, begin):
+        os.register_at_fork(after_in_child=self.outlet.child)
+        sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), "utf-8")
+        sys.__stdout__, sys.__stderr__ = (
+            io.TextIOWrapper(io.BufferedWriter(io.FileIO(at, "w", closefd=False)), "utf-8", "backslashreplace", write_through=True) for at in (1, 2))
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+        sys.argv = [""]
+        self.interrupts.install()
+        self.shell.kernel, self.shell.ask = self, self._ask
+        self.shell.wake(self.outlet, self.interrupts)
+        arrivals = Arrivals()
+        comms.watch(arrivals)
+        self.shell.figures.watch(arrivals)
+        self._colour = bool(begin.get("colour"))
+        if begin.get("startup"):
+            self.shell.run_cell(begin["startup"], silent=True)
+        self.outlet.flush()
+        self.channel.send(encode({
+            "type": "ready", "language": LANGUAGE, "banner": self.shell.banner, "python": LANGUAGE["version"], "pid": _getpid()}))
+
+    def serve(self):
+        while True:
+            try:
+                request = self._waiting.popleft() if self._waiting else self._next()
+                if request.get("op") != "input_reply":  # one that nobody waits for any more
+                    self._answer(request)
+            except KeyboardInterrupt:  # a second one, while the first was being dealt with
+                self.interrupts.allowed = False
+                if self._unanswered is not None:
+                    self._reply(self._unanswered, _failed(KeyboardInterrupt()))
+
+    def _next(self):
+        try:
+            loop = self.shell.pending()
+            if loop is not None:
+                self._wait_in(loop)
+            return self.channel.receive()
+        except (EOFError, OSError):
+            _exit(0)
+
+    def _wait_in(self, loop):
+        """Until something comes, with the tasks that the user's cells have left going on."""
+        came = loop.create_future()
+        loop.add_reader(self.channel.descriptor, lambda: came.done() or came.set_result(None))
+        while not came.done():
+            try:
+                self.interrupts.allowed = True
+                loop.run_until_complete(came)
+            except BaseException:
+                continue
+            finally:
+                self.interrupts.allowed = False
+        loop.remove_reader(self.channel.descriptor)
+
+    def _answer(self, request):
+        op = request.get("op")
+        kind, handler = self._answers.get(op, ("done", None))
+        self.outlet.parent, self._unanswered = request.get("id"), kind
+        try:
+            content = handler(request.get("content") or {}) if handler else _failed(LookupError(f"no such request: {op}"))
+        except BaseException as error:
+            content = _failed(error)
+        self.interrupts.allowed = False
+        if _getpid() != self.outlet.pid:
+            _leave(content)
+        self._reply(kind, content)
+        if self.shell.exit_now:
+            _exit(0)
+
+    def _reply(self, kind, content):
+        self.interrupts.install()
+        self.outlet.send(kind, content)
+        self.outlet.parent = self._unanswered = None
+
+    # the requests
+
+    def _execute(self, content):
+        shell = self.shell
+        code, silent = content.get("code") or "", bool(content.get("silent"))
+        colour = content.get("colour")
+        shell.colour(self._colour if colour is None else bool(colour))
+        shell.allow_stdin = bool(content.get("allow_stdin"))
+        shell.failure = None
+        self._mend_streams()
+        count = shell.execution_count
+        if not silent:
+            self.outlet.send("execute_input", {"code": code, "execution_count": count})
+        result = shell.run_cell(code, bool(content.get("store_history", not silent)), silent)
+        error = result.error_before_exec or result.error_in_exec
+        reply = {"status": "ok", "execution_count": count, "user_expressions": {}, "payload": []}
+        if error is not None:
+            reply.update(shell.failure or _failed(error), status="error")
+        elif content.get("user_expressions"):
+            reply["user_expressions"] = self._expressions(content["user_expressions"])
+        if shell.payload_manager._payload:
+            reply["payload"] = json_value(shell.payload_manager.read_payload(), [])
+            shell.payload_manager.clear_payload()
+        return reply
+
+    def _mend_streams(self):
+        """A cell may have put anything there. None and what is closed would only make the next one fail."""
+        for name, stream in (("stdout", self.stdout), ("stderr", self.stderr)):
+            current = getattr(sys, name, None)
+            if current is not stream and (current is None or getattr(current, "closed", False) is True):
+                setattr(sys, name, stream)
+
+    def _expressions(self, expressions):
+        self.interrupts.allowed = True
+        answers = self.shell.user_expressions(expressions)
+        self.interrupts.allowed = False
+        for answer in answers.values():
+            if answer.get("status") == "ok":
+                answer["data"], answer["metadata"] = clean(answer["data"]), json_value(answer["metadata"], {})
+        return answers
+
+    def _complete(self, content):
+        code = content.get("code") or ""
+        cursor = content.get("cursor_pos")
+        cursor = len(code) if cursor is None else min(max(cursor, 0), len(code))
+        start = code.rfind("\n", 0, cursor) + 1
+        end = code.find("\n", cursor)
+        self.interrupts.allowed = True
+        text, matches = self.shell.complete("", code[start:end if end >= 0 else len(code)], cursor - start)
+        return {"status": "ok", "matches": [str(match) for match in matches], "cursor_start": cursor - len(text), "cursor_end": cursor, "metadata": {}}
+
+    def _inspect(self, content):
+        code = content.get("code") or ""
+        cursor = content.get("cursor_pos")
+        name = token_at_cursor(code, len(code) if cursor is None else cursor)
+        reply = {"status": "ok", "found": False, "data": {}, "metadata": {}}
+        self.interrupts.allowed = True
+        try:
+            data = self.shell.object_inspect_mime(name, detail_level=content.get("detail_level") or 0)
+        except KeyError:
+            return reply
+        return {**reply, "found": True, "data": clean(data)}
+
+    def _is_complete(self, content):
+        status, indent = self.shell.check_complete(content.get("code") or "")
+        return {"status": status, **({"indent": indent} if status == "incomplete" else {})}
+
+    def _history(self, content):
+        manager, kind = self.shell.history_manager, content.get("hist_access_type") or "tail"
+        raw, output = content.get("raw", True), content.get("output", False)
+        if kind == "range":
+            lines = manager.get_range(content.get("session") or 0, content.get("start") or 1, content.get("stop"), raw, output)
+        elif kind == "search":
+            lines = manager.search(content.get("pattern") or "*", raw, True, output, content.get("n"), content.get("unique", False))
+        else:
+            lines = manager.get_tail(content.get("n") or 10, raw, output, include_latest=True)
+        return {"status": "ok", "history": list(lines)}
+
+    def _variables(self, content):
+        self.interrupts.allowed = True
+        return {"status": "ok", "variables": variables.listed(self.shell, content.get("max", 500), content.get("preview_bytes", 200))}
+
+    def _comm(self, handle, content):
+        self.interrupts.allowed = True
+        try:
+            handle(content)
+        except BaseException as error:
+            self.interrupts.allowed = False
+            self.shell.showtraceback((type(error), error, error.__traceback__))
+        return {}
+
+    # input()
+
+    def _ask(self, prompt, password):
+        self.outlet.send("input_request", {"prompt": prompt, "password": password})
+        parent = self.outlet.parent
+        poll = select.poll()
+        poll.register(self.channel.descriptor, select.POLLIN)
+        while True:
+            poll.poll()  # an interrupt ends this wait, and never a read that has begun
+            self.interrupts.hold()
+            try:
+                message = self.channel.receive()
+            except (EOFError, OSError):
+                _exit(0)
+            finally:
+                self.interrupts.release()
+            if message.get("op") != "input_reply":
+                self._waiting.append(message)
+                continue
+            content = message.get("content") or message
+            if message.get("parent", parent) != parent and message.get("id", parent) != parent:
+                continue
+            if content.get("error") or message.get("error"):
+                raise EOFError
+            return str(content.get("value", ""))
+
+
+def _failed(error):
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    return {"status": "error", "ename": type(error).__name__, "evalue": text, "traceback": []}
+
+
+def _leave(content):
+    """A child that the user's code forked has come to the end of the cell: there is no other end for it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+    if content.get("status") == "error":
+        try:
+            os.write(2, ("\n".join(content.get("traceback") or [content["ename"]]) + "\n").encode("utf-8", "replace"))
+        except OSError:
+            pass
+    _exit(content.get("status") == "error")

@@ -1,0 +1,192 @@
+"""A program run to completion, as `python3 FILE` would run it, down to its exit status."""
+import atexit
+import io
+import os
+import signal
+import sys
+import types
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def run(begin, channel):
+    """Never returns: the process ends with the program."""
+    path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
+    code = begin.get("code") or ""
+    if begin.get("write", True):
+        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+            file.write(code)
+        os.chmod(path, 0o644)
+    _streams()
+    _limit(begin.get("cpu_seconds"))
+    module = _main_module(path, begin.get("argv") or [path])
+    channel.send('{"type":"started"}')
+    channel.close()
+    status = _ended(lambda: _execute(code, path, module, bool(begin.get("interactive"))))
+    _leave(status)
+
+
+def _streams():
+    """As CPython makes them, from the environment that came with the first message."""
+    wanted, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    encoding = wanted or "utf-8"
+
+    def stream(descriptor, mode, errors, line_buffering=False):
+        if mode == "r":
+            return io.TextIOWrapper(io.BufferedReader(io.FileIO(descriptor, "r", closefd=False)), encoding, errors)
+        raw = io.FileIO(descriptor, "w", closefd=False)
+        return io.TextIOWrapper(raw if unbuffered else io.BufferedWriter(raw), encoding, errors, "\n", line_buffering, unbuffered)
+
+    sys.stdin = sys.__stdin__ = stream(0, "r", errors or "strict")
+    sys.stdout = sys.__stdout__ = stream(1, "w", errors or "strict")
+    sys.stderr = sys.__stderr__ = stream(2, "w", "backslashreplace", True)
+    for made, name in ((sys.stdin, "<stdin>"), (sys.stdout, "<stdout>"), (sys.stderr, "<stderr>")):
+        raw = made.buffer if isinstance(made.buffer, io.RawIOBase) else made.buffer.raw
+        raw.name = name
+        made.mode = "r" if made is sys.stdin else "w"
+
+
+def _limit(cpu_seconds):
+    if cpu_seconds:
+        import resource
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+
+
+def _main_module(path, argv):
+    import builtins
+    from importlib.machinery import SourceFileLoader
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path),
+                           __builtins__=builtins, __annotations__={})
+    sys.modules["__main__"] = module
+    sys.argv = list(argv)
+    sys.orig_argv = [sys.executable, *argv]
+    sys.displayhook, sys.excepthook = sys.__displayhook__, sys.__excepthook__
+    return module
+
+
+def _execute(code, path, module, interactive):
+    namespace = module.__dict__
+    if "linecache" in sys.modules or interactive:
+        # The file may be gone or changed when a traceback or inspect wants its lines.
+        import linecache
+        linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
+    try:
+        if not interactive:
+            codes, error = [compile(code, path, "exec", dont_inherit=True)], None
+        else:
+            import ast
+
+            from .units import compiled
+            codes, error = compiled(compile(code, path, "exec", ast.PyCF_ONLY_AST, True), path)
+    except ValueError as refused:  # a NUL, which `python3 FILE` calls a syntax error
+        raise SyntaxError(str(refused), (path, 1, 0, None)) from None
+    for unit in codes:
+        exec(unit, namespace)
+    if error is not None:
+        raise error
+
+
+def _ended(work):
+    """The exit status that work leaves, its traceback printed."""
+    try:
+        work()
+        return 0
+    except SystemExit as leaving:
+        return _asked(leaving)
+    except BaseException as error:
+        return _uncaught(error)
+
+
+def _asked(leaving):
+    code = leaving.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    _flush(sys.stdout)
+    try:
+        print(code, file=sys.stderr)
+    except Exception:
+        pass
+    return 1
+
+
+class _Interrupted(int):
+    """The status of a program that died of Ctrl-C: it is told by a signal, when everything is flushed."""
+
+
+def _uncaught(error):
+    kind, trace = type(error), _without_us(error.__traceback__)
+    error.__traceback__ = trace
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
+    _flush(sys.stdout)
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        _say("sys.excepthook is missing\n")
+        sys.__excepthook__(kind, error, trace)
+    else:
+        try:
+            hook(kind, error, trace)
+        except SystemExit as leaving:
+            return _asked(leaving)
+        except BaseException as second:
+            _say("Error in sys.excepthook:\n")
+            sys.__excepthook__(type(second), second, _without_us(second.__traceback__))
+            _say("\nOriginal exception was:\n")
+            sys.__excepthook__(kind, error, trace)
+    return _Interrupted(130) if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _without_us(trace):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    return trace
+
+
+def _say(text):
+    try:
+        sys.stderr.write(text)
+    except Exception:
+        pass
+
+
+def _flush(stream):
+    try:
+        stream.flush()
+        return True
+    except Exception:
+        return False
+
+
+def _leave(status):
+    """What CPython does at the end, without taking the interpreter apart."""
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        try:
+            threading._shutdown()
+        except BaseException as error:
+            sys.unraisablehook(_Unraisable(error, threading))
+    atexit._run_exitfuncs()
+    out = sys.stdout
+    if out is not None and not getattr(out, "closed", False):
+        try:
+            out.flush()
+        except BaseException as error:
+            sys.unraisablehook(_Unraisable(error, out))
+            status = 120
+    if sys.stderr is not None and not _flush(sys.stderr):
+        status = 120
+    if isinstance(status, _Interrupted):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status)
+
+
+class _Unraisable:
+    """What sys.unraisablehook wants to be given."""
+    err_msg = None
+
+    def __init__(self, error, thing):
+        self.exc_type, self.exc_value, self.exc_traceback, self.object = type(error), error, _without_us(error.__traceback__), thing

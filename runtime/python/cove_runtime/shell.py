@@ -1,0 +1,469 @@
+"""IPython's shell, driven without a terminal: leaner on the way to the user's code, silent about itself."""
+import ast
+import asyncio
+import builtins
+import getpass
+import inspect
+import linecache
+import os
+import re
+import sys
+import types
+
+import IPython.core.interactiveshell as ipython
+from IPython.core import page, payloadpage
+from IPython.core.autocall import IPyAutocall, ZMQExitAutocall
+from IPython.core.error import InputRejected, StdinNotImplementedError, UsageError
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+from IPython.core.macro import Macro
+from IPython.core.profiledir import ProfileDir
+from traitlets import observe
+
+from . import commands
+from .bundle import Formatter, Hook, Publisher
+from .figures import Figures
+from .history import History
+from .own import builtins as __builtins__  # noqa: F401
+from .units import FUTURES, compiled
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_AWAITED = inspect.CO_COROUTINE
+_FLAGS = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
+# Any of these may mean something to IPython: magics, commands, help, escapes at the start of a line, pasted prompts.
+_SPECIAL = re.compile(r"[%!?]|^\s*(?:[/,;]|>>>|\.\.\.|In \[|\[)", re.MULTILINE).search
+_FIRST_WORD = re.compile(r"\s*(\w+)").match
+_BAD_SOURCE = (SyntaxError, OverflowError, ValueError, TypeError, MemoryError)
+
+
+class _Profile(ProfileDir):
+    """A profile that is not a directory."""
+
+    @observe("location")
+    def _location_changed(self, change):
+        pass
+
+
+class _Memory(dict):
+    """What IPython would put on disk."""
+
+    def __init__(self, root=None):
+        super().__init__()
+
+    def keys(self, pattern=None):
+        from fnmatch import fnmatch
+        return [key for key in super().keys() if pattern is None or fnmatch(key, pattern)]
+
+
+class Shell(InteractiveShell):
+    displayhook_class = Hook
+    display_pub_class = Publisher
+    # Plain attributes where IPython has traits: nobody observes them, and every cell sets them.
+    execution_count = 1
+    last_execution_succeeded = True
+    last_execution_result = None
+    keepkernel_on_exit = False
+    allow_stdin = False
+    kernel = None
+    interrupts = None
+    ask = None  # how input() asks the client
+
+    def __init__(self):
+        original, ipython.PickleShareDB = ipython.PickleShareDB, _Memory
+        try:
+            super().__init__(ipython_dir="/nonexistent", profile_dir=_Profile(location="/nonexistent/profile_default"), user_module=_main_module())
+        finally:
+            ipython.PickleShareDB = original
+        type(self)._instance = InteractiveShell._instance = self
+        self.set_hook("show_in_pager", page.as_hook(payloadpage.page), 99)
+        self.Completer.use_jedi = False  # it imports, reads and caches files; our objects are live
+        self.register_magics(commands.Scripts(self, self.magics_manager.registry["ScriptMagics"]), commands.Packages(self))
+        self.figures = Figures(self)
+        self.figures.configurable()
+        self.failure = None
+        self._getpass = getpass.getpass
+        self._depth = 0
+        self._loop = None
+        self._post = self.input_transformers_post
+        manager = self.input_transformer_manager
+        self._usual_input = [list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers)]
+        self.builtin_trap.__enter__()  # get_ipython and display are there for good
+        self.InteractiveTB.tb_offset = 0
+        self._colour = None
+        self.colour(False)
+
+    # what InteractiveShell.__init__ asks for
+
+    def init_history(self):
+        self.history_manager = History(self, parent=self)
+        self.configurables.append(self.history_manager)
+
+    def init_display_formatter(self):
+        self.display_formatter = Formatter(parent=self)
+        self.configurables.append(self.display_formatter)
+
+    def init_virtualenv(self):
+        pass
+
+    def _exiter_default(self):
+        return ZMQExitAutocall(self)
+
+    # one child's own
+
+    def wake(self, outlet, interrupts):
+        """In a new process: everything that depends on where and who we are."""
+        self.interrupts = interrupts
+        self.displayhook.outlet = self.display_pub.outlet = outlet
+        sys.displayhook = self.displayhook
+        self.starting_dir = os.getcwd()
+        self.home_dir = os.environ.get("HOME") or "/"
+        self.ipython_dir = os.path.join(self.home_dir, ".ipython")
+        self.history_manager.dir_hist[:] = [self.starting_dir]
+        builtins.display, builtins.__IPYTHON__ = ipython.display, True
+        sys.modules["__main__"] = self.user_module
+        builtins.input, getpass.getpass = self.raw_input, self.getpass
+
+    def forget(self):
+        """As new: what was run to warm up has never been."""
+        self.reset(new_session=True)
+        self.execution_count = 1
+        self.history_manager.last = ("", "")
+        self.history_manager.output_hist_reprs.clear()
+        self.displayhook._ = self.displayhook.__ = self.displayhook.___ = ""
+        for name in ("_i", "_ii", "_iii", "_exit_code"):
+            self.user_ns.pop(name, None)
+        for name in [name for name in self.user_ns if re.fullmatch(r"_i?\d+", name)]:
+            del self.user_ns[name]
+        self.compile.reset_compiler_flags()
+        self.compile._filename_map.clear()
+        linecache.clearcache()
+        linecache._ipython_cache.clear()
+        self.failure = self.last_execution_result = None
+        for name in ("last_type", "last_value", "last_traceback"):
+            if hasattr(sys, name):
+                delattr(sys, name)
+
+    def vanish(self):
+        """In a process that runs a program: nothing shows that IPython was loaded."""
+        import atexit
+        atexit.unregister(self.atexit_operations)
+        self.builtin_trap.deactivate()
+        for name in ("display", "__IPYTHON__"):
+            builtins.__dict__.pop(name, None)
+        builtins.input, getpass.getpass = self.raw_input_original, self._getpass
+        for name in ("ps1", "ps2", "ps3"):
+            if hasattr(sys, name):
+                delattr(sys, name)
+        linecache.checkcache = linecache._checkcache_ori
+        InteractiveShell._instance = Shell._instance = None
+
+    # running a cell
+
+    def transform_cell(self, raw_cell):
+        cell = raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+        if cell[0] in " \t\n\r" or _SPECIAL(cell) or not self._nothing_is_special(cell):
+            return super().transform_cell(raw_cell)
+        return cell
+
+    def _nothing_is_special(self, cell):
+        manager = self.input_transformer_manager
+        if self._post or [manager.cleanup_transforms, manager.line_transforms, manager.token_transformers] != self._usual_input:
+            return False
+        if cell.find("\n") != len(cell) - 1:
+            return True
+        # One line: it may be a magic without its %, or `exit`.
+        word = _FIRST_WORD(cell)
+        if word is None:
+            return True
+        word = word.group(1)
+        value = self.user_ns.get(word)
+        return not (self.autocall or word in self.magics_manager.magics["line"] or isinstance(value, (IPyAutocall, Macro)))
+
+    def run_cell(self, raw_cell, store_history=False, silent=False, shell_futures=True, cell_id=None):
+        self._depth += 1
+        result = None
+        try:
+            result = self._run(raw_cell, store_history and not silent, silent, shell_futures, cell_id)
+        finally:
+            self._depth -= 1
+            self._after(silent, result)
+        return result
+
+    def _after(self, silent, result):
+        was, self.interrupts.allowed = self.interrupts.allowed, True
+        try:
+            self.events.trigger("post_execute")
+            if not silent:
+                self.events.trigger("post_run_cell", result)
+            if self._depth == 0:
+                self.figures.flush()
+        except BaseException as error:
+            self.interrupts.allowed = was
+            self.showtraceback((type(error), error, error.__traceback__))
+        self.interrupts.allowed = was
+
+    def _run(self, raw_cell, store_history, silent, shell_futures, cell_id):
+        result = ExecutionResult(ExecutionInfo(raw_cell, store_history, silent, shell_futures, cell_id))
+        if not raw_cell or raw_cell.isspace():
+            return self._over(result, None, False)
+        if store_history:
+            result.execution_count = self.execution_count
+        bad = None
+        try:
+            cell = self.transform_cell(raw_cell)
+        except Exception as error:
+            cell, bad = raw_cell, error
+        self.events.trigger("pre_execute")
+        if not silent:
+            self.events.trigger("pre_run_cell", result.info)
+        if store_history:
+            self.history_manager.store_inputs(self.execution_count, cell, raw_cell)
+        if self.logger.log_active and not silent:
+            self.logger.log(cell, raw_cell)
+        if bad is not None:
+            self.showtraceback((type(bad), bad, bad.__traceback__))
+            return self._over(result, bad, store_history, "error_before_exec")
+        compiler = self.compile if shell_futures else self.compiler_class()
+        name = compiler.cache(cell, self.execution_count, raw_code=raw_cell)
+        try:
+            tree = compile(cell, name, "exec", compiler.flags & FUTURES | ast.PyCF_ONLY_AST, True)
+            if self.ast_transformers:
+                tree = self.transform_ast(tree)
+        except (InputRejected, RecursionError, *_BAD_SOURCE) as error:
+            self.showtraceback((type(error), error, error.__traceback__))
+            return self._over(result, error, store_history, "error_before_exec")
+        echo = "none" if silent else self.ast_node_interactivity
+        codes, bad = self._units(tree, name, compiler, echo)
+        error = self._execute(codes, result, name)
+        if error is None and bad is not None:
+            error = bad
+            self.showtraceback((type(bad), bad, None))
+            return self._over(result, error, store_history, "error_before_exec")
+        return self._over(result, error, store_history)
+
+    def _over(self, result, error, store_history, kind="error_in_exec"):
+        if error is not None:
+            setattr(result, kind, error)
+        self.last_execution_succeeded = error is None
+        self.last_execution_result = result
+        if store_history:
+            self.execution_count += 1
+        return result
+
+    def _units(self, tree, name, compiler, echo):
+        flags = compiler.flags & FUTURES | (_FLAGS if self.autoawait else 0)
+        if echo in ("all", "last", "last_expr_or_assign"):
+            tree.body = _echoed(tree.body, echo)
+            if echo != "last_expr_or_assign":
+                return _one_by_one(tree.body, name, flags, 0 if echo == "all" else len(tree.body) - 1)
+        codes, bad = compiled(tree, name, flags, echo != "none")
+        for code in codes:
+            compiler.flags |= code.co_flags & FUTURES
+        return codes, bad
+
+    def _execute(self, codes, result, name):
+        """Runs the codes; the exception that ended them, already shown, or None."""
+        hook, held = self.displayhook, self.displayhook.exec_result
+        hook.exec_result = result
+        outer_hook = sys.excepthook
+        if self._depth == 1:
+            sys.displayhook = hook
+        sys.excepthook = self.excepthook
+        interrupts = self.interrupts
+        was = interrupts.allowed
+        try:
+            try:
+                interrupts.allowed = True
+                if any(code.co_flags & _AWAITED for code in codes):
+                    self._awaited(codes)
+                else:
+                    for code in codes:
+                        exec(code, self.user_module.__dict__, self.user_ns)
+                interrupts.allowed = was
+                return None
+            finally:
+                interrupts.allowed = was
+                sys.excepthook = outer_hook
+                hook.exec_result = held
+        except BaseException as error:
+            interrupts.allowed = was
+            self._show(error, codes)
+            return error
+
+    def _show(self, error, codes):
+        error.__traceback__ = trace = _theirs(error.__traceback__, codes)
+        if self.custom_exceptions and isinstance(error, self.custom_exceptions):
+            self.CustomTB(type(error), error, trace)
+        else:
+            self.showtraceback((type(error), error, trace), exception_only=isinstance(error, SystemExit), running_compiled_code=True)
+
+    def _awaited(self, codes):
+        async def cell():
+            for code in codes:
+                value = eval(code, self.user_module.__dict__, self.user_ns)
+                if code.co_flags & _AWAITED:
+                    await value
+
+        loop = self.event_loop()
+        task = loop.create_task(cell())
+        try:
+            loop.run_until_complete(task)
+        except KeyboardInterrupt as interrupt:
+            if task.done():
+                raise
+            # It was waiting. Where, says the traceback of its cancellation.
+            task.cancel()
+            try:
+                loop.run_until_complete(task)
+            except asyncio.CancelledError as cancelled:
+                raise interrupt.with_traceback(cancelled.__traceback__) from None
+            raise
+
+    def event_loop(self):
+        """One for all cells, made when the first one awaits."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        return self._loop
+
+    def pending(self):
+        """The loop, when tasks are left in it: they go on while the kernel waits."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or not asyncio.all_tasks(loop):
+            return None
+        return loop
+
+    # errors
+
+    def colour(self, wanted):
+        if wanted != self._colour:
+            self._colour = wanted
+            self.colors = scheme = "Neutral" if wanted else "NoColor"
+            self.InteractiveTB.set_colors(scheme)
+            self.SyntaxTB.set_colors(scheme)
+
+    def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
+        was, self.interrupts.allowed = self.interrupts.allowed, True
+        try:
+            kind, error, trace = self._get_exc_info(exc_tuple)
+        except ValueError:
+            self.interrupts.allowed = was
+            print("No traceback available to show.", file=sys.stderr)
+            return
+        try:
+            lines = self._lines(kind, error, _theirs(trace, ()), exception_only, running_compiled_code)
+        except BaseException:
+            lines = _last_words(kind, error)
+        self.interrupts.allowed = was
+        self._showtraceback(kind, error, lines)
+
+    def _lines(self, kind, error, trace, exception_only, running_compiled_code):
+        if issubclass(kind, SyntaxError):
+            import traceback
+            return self.SyntaxTB.structured_traceback(kind, error, traceback.extract_tb(trace) if running_compiled_code else [])
+        if issubclass(kind, UsageError):
+            return [f"UsageError: {error}"]
+        if exception_only:
+            return self.InteractiveTB.get_exception_only(kind, error)
+        if hasattr(error, "_render_traceback_"):
+            return error._render_traceback_()
+        return self.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=0)
+
+    def _showtraceback(self, etype, evalue, stb):
+        self.failure = {"ename": _name(etype), "evalue": _text(evalue), "traceback": [str(line) for line in stb or ()]}
+        self.displayhook.outlet.send("error", self.failure)
+
+    def showsyntaxerror(self, filename=None, running_compiled_code=False):
+        self.showtraceback(running_compiled_code=running_compiled_code)
+
+    # what the user's code may ask of a front end
+
+    def raw_input(self, prompt=""):
+        return self._asked(str(prompt), False)
+
+    def getpass(self, prompt="Password: ", stream=None):
+        return self._asked(str(prompt), True)
+
+    def _asked(self, prompt, password):
+        if not self.allow_stdin:
+            raise StdinNotImplementedError("input was asked for, but this client does not answer input requests")
+        return self.ask(prompt, password)
+
+    def ask_exit(self):
+        self.exit_now = not self.keepkernel_on_exit
+        self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": self.keepkernel_on_exit})
+
+    def set_next_input(self, s, replace=False):
+        self.payload_manager.write_payload({"source": "set_next_input", "text": s, "replace": replace})
+
+    def system(self, cmd):
+        self.user_ns["_exit_code"] = commands.system(self.var_expand(cmd, depth=1))
+
+    system_piped = system_raw = system
+
+    def getoutput(self, cmd, split=True, depth=0):
+        from IPython.utils.text import LSString, SList
+        text = commands.output(self.var_expand(cmd, depth=depth + 1))
+        return SList(text.splitlines()) if split else LSString(text)
+
+    def enable_gui(self, gui=None):
+        pass
+
+    def enable_matplotlib(self, gui=None):
+        """Whatever is asked for, figures are shown in the client."""
+        import matplotlib.pyplot  # noqa: F401
+        return "inline", "agg"
+
+
+def _main_module():
+    return types.ModuleType("__main__", "The user's namespace.")
+
+
+def _echoed(body, echo):
+    """last_expr_or_assign: the name that was assigned last is shown too."""
+    last = body[-1] if body else None
+    if echo == "last_expr_or_assign":
+        target = last.targets[0] if isinstance(last, ast.Assign) and len(last.targets) == 1 else getattr(last, "target", None)
+        if isinstance(last, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and isinstance(target, ast.Name):
+            body = [*body, ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.Name(target.id, ast.Load())), last))]
+    return body
+
+
+def _one_by_one(body, name, flags, first_shown):
+    codes = []
+    for at, node in enumerate(body):
+        try:
+            tree, mode = (ast.Interactive([node]), "single") if at >= first_shown else (ast.Module([node], []), "exec")
+            codes.append(compile(tree, name, mode, flags, True))
+        except Exception as error:
+            return codes, error
+    return codes, None
+
+
+def _theirs(trace, codes):
+    """The traceback from the cell on, and without a frame of ours anywhere in it."""
+    start = trace
+    while start is not None and start.tb_frame.f_code not in codes:
+        start = start.tb_next
+    frames, at = [], start if start is not None else trace
+    while at is not None:
+        if not at.tb_frame.f_code.co_filename.startswith(_HERE):
+            frames.append(at)
+        at = at.tb_next
+    for frame, following in zip(frames, [*frames[1:], None]):
+        frame.tb_next = following
+    return frames[0] if frames else None
+
+
+def _name(kind):
+    return type.__dict__["__name__"].__get__(kind)
+
+
+def _text(error):
+    try:
+        return str(error)
+    except BaseException:
+        return "<the message of this exception could not be had>"
+
+
+def _last_words(kind, error):
+    return [f"{_name(kind)}: {_text(error)}"]
