@@ -20,6 +20,7 @@
 #include "keeper/host_root.hpp"
 #include "keeper/keeper.hpp"
 #include "sandbox/init_link.hpp"
+#include "sys/record.hpp"
 
 namespace {
 
@@ -147,7 +148,8 @@ class Sandboxes {
                                       .inodes = limits.inodes,
                                       .pids = limits.pids,
                                       .cpu_millis = 2000};
-    if (const auto sent = keeper_.send(request, std::move(ends->second)); !sent) give_up(sent.error().message);
+    if (const auto sent = keeper_.send(request, sys::descriptors(std::move(ends->second))); !sent)
+      give_up(sent.error().message);
     auto& flight = flying_.emplace(id, Flight{.link = std::move(ends->first), .start = start}).first->second;
     flight.link.spawn(1, {.after_exit = wire::AfterExit::end_sandbox,
                           .output_limit = 4096,

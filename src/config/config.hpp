@@ -73,6 +73,19 @@ struct UploadLimits {
   bool operator==(const UploadLimits&) const = default;
 };
 
+struct Python {
+  bool warm = true;                  // from a zygote; without, every session starts an interpreter of its own
+  std::vector<std::string> preload;  // modules a zygote has loaded
+  std::uint32_t zygote_births = 0;   // a zygote is replaced after so many
+  std::chrono::milliseconds zygote_age{};
+  bool operator==(const Python&) const = default;
+};
+
+struct Pool {
+  std::uint32_t size = 0;  // sandboxes of each kind that stand ready
+  bool operator==(const Pool&) const = default;
+};
+
 // The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
 struct Config {
   std::string file;  // that was read; empty when there was none
@@ -87,6 +100,8 @@ struct Config {
   SandboxLimits sandbox;
   ExecLimits exec;
   UploadLimits upload;
+  Python python;
+  Pool pool;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };

@@ -126,6 +126,21 @@ const auto& table() {
       {"upload.max_ratio", count, "1000", live, [](Config& c) -> auto& { return c.upload.max_ratio; },
        "How many times its own size an archive may unpack to", 1, 1'000'000},
 
+      {"python.warm", boolean, "true", restart, [](Config& c) -> auto& { return c.python.warm; },
+       "Start Python sessions as forks of an interpreter that has its modules loaded; false: each is an exec of its "
+       "own, "
+       "slower, and shares no memory layout with another"},
+      {"python.preload", list, "IPython,numpy,pandas,matplotlib.pyplot,openpyxl,PIL.Image", restart,
+       [](Config& c) -> auto& { return c.python.preload; },
+       "Modules that warm interpreters have loaded, where they are installed"},
+      {"python.zygote_births", count, "200", restart, [](Config& c) -> auto& { return c.python.zygote_births; },
+       "A warm interpreter is replaced after so many sessions were forked from it", 1, 1'000'000},
+      {"python.zygote_age", duration, "10m", restart, [](Config& c) -> auto& { return c.python.zygote_age; },
+       "A warm interpreter is replaced when it is so old", kSecond, kDay},
+
+      {"pool.size", count, "4", live, [](Config& c) -> auto& { return c.pool.size; },
+       "Sandboxes of each kind that are made ready before they are asked for; 0: none", 0, 10'000},
+
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
   });

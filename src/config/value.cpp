@@ -137,14 +137,33 @@ bool good_origin(std::string_view text) {
   return false;
 }
 
+// A dotted name: it becomes an argument of an interpreter, and never an option.
+bool good_module(std::string_view text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  };
+  return !text.empty() && text.front() != '.' && std::all_of(text.begin(), text.end(), plain);
+}
+
+// What the items of a list must be.
+struct ItemRule {
+  std::string_view key;
+  bool (*good)(std::string_view);
+  bool any_case;
+  std::string_view complaint;
+};
+constexpr auto kItemRules = std::to_array<ItemRule>({
+    {"http.allowed_hosts", good_host, true, "is not a host; write name or name:port, and each by itself"},
+    {"http.allowed_origins", good_origin, true, "is not an origin; write https://name or https://name:port"},
+    {"python.preload", good_module, false, "is not a module; write its dotted name"},
+});
+
 Result<std::vector<std::string>> checked_items(const Key& key, std::vector<std::string> items) {
-  const bool origins = key.name == "http.allowed_origins";
+  const auto* rule = std::ranges::find(kItemRules, key.name, &ItemRule::key);
+  if (rule == kItemRules.end()) return items;
   for (auto& item : items) {
-    item = lower(item);
-    if (origins ? good_origin(item) : good_host(item)) continue;
-    return fail(Errc::invalid,
-                origins ? fmt::format("'{}' is not an origin; write https://name or https://name:port", item)
-                        : fmt::format("'{}' is not a host; write name or name:port, and each by itself", item));
+    if (rule->any_case) item = lower(item);
+    if (!rule->good(item)) return fail(Errc::invalid, fmt::format("'{}' {}", item, rule->complaint));
   }
   return items;
 }

@@ -1,4 +1,5 @@
 #include "cove/one_shot.hpp"
+#include "sys/record.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -89,7 +90,7 @@ Result<OneShot> OneShot::create(keeper::KeeperLink& keeper, const CreateOptions&
       .cpu_millis = options.limits.cpu_millis,
       .terminal = options.terminal,
   };
-  COVE_CHECK(keeper.send(request, std::move(ends.second)));
+  COVE_CHECK(keeper.send(request, sys::descriptors(std::move(ends.second))));
   return shot;
 }
 

@@ -124,7 +124,7 @@ Outcome landlock_rules() {
   }
   constexpr sys::PathRule kRules[] = {{"/usr", sys::PathUse::execute}};
   if (!sys::set_no_new_privileges()) return failed("set no_new_privs");
-  if (!sys::restrict_with_landlock(kRules, abi)) return failed("turn on Landlock");
+  if (!sys::restrict_with_landlock(kRules, abi, sys::SignalScope::own_domain)) return failed("turn on Landlock");
   const UniqueFd allowed(::open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!allowed) return failed("open what Landlock allows");
   const UniqueFd other(::open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

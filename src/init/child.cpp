@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -68,14 +69,33 @@ void execute(const wire::Spawn& spawn) {
   errno = told;
 }
 
-[[noreturn]] void become(const wire::Spawn& spawn, int in, int out, int err, int report) {
+constexpr int kReport = 4;  // in the child, until it is its program
+
+struct ChildEnds {
+  int in;
+  int out;
+  int err;
+  int channel;
+  int report;
+};
+
+[[noreturn]] void become(const wire::Spawn& spawn, const ChildEnds& ends) {
   ::setsid();
-  if (spawn.terminal == wire::Terminal::yes && ::ioctl(in, TIOCSCTTY, 0) != 0)
-    give_up(report, wire::SpawnStage::terminal, errno);
-  if (::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(err, 2) < 0) give_up(report, wire::SpawnStage::fork, errno);
-  if (::dup3(report, 3, O_CLOEXEC) < 0) give_up(report, wire::SpawnStage::fork, errno);
+  if (spawn.terminal == wire::Terminal::yes && ::ioctl(ends.in, TIOCSCTTY, 0) != 0)
+    give_up(ends.report, wire::SpawnStage::terminal, errno);
+  // Out of the way of 0 to 4 first: the numbers may be among them.
+  const int report = ::fcntl(ends.report, F_DUPFD_CLOEXEC, 16);
+  const int channel = ends.channel < 0 ? -1 : ::fcntl(ends.channel, F_DUPFD_CLOEXEC, 16);
+  if (report < 0 || (ends.channel >= 0 && channel < 0)) give_up(ends.report, wire::SpawnStage::fork, errno);
+  if (::dup2(ends.in, 0) < 0 || ::dup2(ends.out, 1) < 0 || ::dup2(ends.err, 2) < 0)
+    give_up(report, wire::SpawnStage::fork, errno);
+  if (::dup3(report, kReport, O_CLOEXEC) < 0) give_up(report, wire::SpawnStage::fork, errno);
+  if (channel < 0)
+    ::close(wire::kChannelFd);
+  else if (::dup2(channel, wire::kChannelFd) < 0)
+    give_up(kReport, wire::SpawnStage::fork, errno);
   // Init's own descriptors (the control socket, other processes' pipes) close with the exec; the file helper has none.
-  ::syscall(SYS_close_range, 4, ~0U, 0);
+  ::syscall(SYS_close_range, kReport + 1, ~0U, 0);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -83,27 +103,28 @@ void execute(const wire::Spawn& spawn) {
 
   for (const auto& file : spawn.files) {
     if (const int failed = write_file(file.path, file.mode, file.content); failed != 0)
-      give_up(3, wire::SpawnStage::files, failed);
+      give_up(kReport, wire::SpawnStage::files, failed);
   }
-  if (!spawn.directory.empty() && ::chdir(spawn.directory.c_str()) != 0) give_up(3, wire::SpawnStage::directory, errno);
+  if (!spawn.directory.empty() && ::chdir(spawn.directory.c_str()) != 0)
+    give_up(kReport, wire::SpawnStage::directory, errno);
   switch (spawn.kind) {
     case wire::SpawnKind::program:
       execute(spawn);
-      give_up(3, wire::SpawnStage::program, errno);
+      give_up(kReport, wire::SpawnStage::program, errno);
     case wire::SpawnKind::put_file:
-      ::close(3);
+      ::close(kReport);
       ::_exit(put_file(spawn.argv[0], spawn.file_mode));
     case wire::SpawnKind::get_file:
-      ::close(3);
+      ::close(kReport);
       ::_exit(get_file(spawn.argv[0]));
     case wire::SpawnKind::make_directory:
-      ::close(3);
+      ::close(kReport);
       ::_exit(make_directory(spawn.argv[0]));
     case wire::SpawnKind::make_link:
-      ::close(3);
+      ::close(kReport);
       ::_exit(spawn.argv.size() == 2 ? make_link(spawn.argv[0], spawn.argv[1]) : 1);
   }
-  give_up(3, wire::SpawnStage::program, EINVAL);
+  give_up(kReport, wire::SpawnStage::program, EINVAL);
 }
 
 // Lives as long as anything the process started: orphans below it become its children and not init's, so that the tree
@@ -166,13 +187,18 @@ Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {
   std::array<int, 2> out{-1, -1};
   std::array<int, 2> err{-1, -1};
   std::array<int, 2> report{-1, -1};
+  std::array<int, 2> channel{-1, -1};
   const auto failed = [&](wire::SpawnStage stage) {
     failure = {.stage = stage, .sys_errno = errno};
-    close_all({in[0], in[1], out[0], out[1], err[0], err[1], report[0], report[1], status[0], status[1]});
+    close_all({in[0], in[1], out[0], out[1], err[0], err[1], report[0], report[1], status[0], status[1], channel[0],
+               channel[1]});
     return Spawned{};
   };
   if (::pipe2(report.data(), O_CLOEXEC) != 0) return failed(wire::SpawnStage::fork);
   if (supervised && ::pipe2(status.data(), O_CLOEXEC) != 0) return failed(wire::SpawnStage::fork);
+  if (spawn.channel == wire::Channel::open &&
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel.data()) != 0)
+    return failed(wire::SpawnStage::fork);
   if (spawn.terminal == wire::Terminal::yes) {
     const auto [master, slave] = open_terminal(spawn);
     if (master < 0) return failed(wire::SpawnStage::terminal);
@@ -193,17 +219,27 @@ Spawned start_child(const wire::Spawn& spawn, ChildReport& failure) {
       if (watched > 0) supervise(watched, status[1]);
     }
     const bool terminal = spawn.terminal == wire::Terminal::yes;
-    become(spawn, in[0], terminal ? in[0] : out[1], terminal ? in[0] : err[1], report[1]);
+    become(spawn, {.in = in[0],
+                   .out = terminal ? in[0] : out[1],
+                   .err = terminal ? in[0] : err[1],
+                   .channel = channel[1],
+                   .report = report[1]});
   }
   if (pid < 0) return failed(wire::SpawnStage::fork);
-  close_all({in[0], out[1], err[1], report[1], status[1]});
+  close_all({in[0], out[1], err[1], report[1], status[1], channel[1]});
   set_nonblocking(in[1]);
   set_nonblocking(out[0]);
   if (err[0] >= 0) set_nonblocking(err[0]);
   set_nonblocking(report[0]);
   if (supervised) set_nonblocking(status[0]);
-  return Spawned{
-      .pid = pid, .input = in[1], .output = out[0], .error = err[0], .report = report[0], .status = status[0]};
+  if (channel[0] >= 0) set_nonblocking(channel[0]);
+  return Spawned{.pid = pid,
+                 .input = in[1],
+                 .output = out[0],
+                 .error = err[0],
+                 .report = report[0],
+                 .status = status[0],
+                 .channel = channel[0]};
 }
 
 }  // namespace cove::init

@@ -22,6 +22,7 @@ struct Spawned {
   int error = -1;
   int report = -1;  // end of file once it runs its program; a ChildReport if it cannot
   int status = -1;  // supervised: SupervisorWords
+  int channel = -1;
 };
 
 // What a supervisor says: first the pid of the process it watches, then how that ended.

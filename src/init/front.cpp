@@ -1,6 +1,7 @@
 #include "init/front.hpp"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@ namespace cove::init {
 namespace {
 
 constexpr std::size_t kCompactAt = 512U << 10;
+constexpr std::size_t kMostDescriptors = 16;  // with one read
 
 }  // namespace
 
@@ -27,6 +29,8 @@ void Front::disconnect() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
   inbox_ = {};
+  for (const int fd : descriptors_) ::close(fd);
+  descriptors_.clear();
   outbox_.clear();
   sent_ = 0;
 }
@@ -63,14 +67,37 @@ void Front::flush() {
   }
 }
 
+bool Front::take_descriptors(int* fds, std::size_t count) {
+  if (descriptors_.size() < count) return false;
+  for (std::size_t i = 0; i < count; ++i) fds[i] = descriptors_[i];
+  descriptors_.erase(descriptors_.begin(), descriptors_.begin() + static_cast<std::ptrdiff_t>(count));
+  return true;
+}
+
 bool Front::read_some(char* scratch, std::size_t size) {
   if (!connected()) return false;
-  // Plain recv: the kernel throws away any descriptors sent along (SECURITY.md E-17).
-  const auto n = ::recv(fd_, scratch, size, MSG_DONTWAIT);
+  // The front alone can reach this socket: what comes along is for us, an end of a process's pipe each.
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(kMostDescriptors * sizeof(int))];
+  iovec data{.iov_base = scratch, .iov_len = size};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary;
+  message.msg_controllen = sizeof ancillary;
+  const auto n = ::recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n <= 0) {
     disconnect();
     return false;
+  }
+  if (const auto* header = CMSG_FIRSTHDR(&message);
+      header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      ::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+      descriptors_.push_back(fd);
+    }
   }
   inbox_.append({scratch, static_cast<std::size_t>(n)});
   return true;

@@ -32,6 +32,8 @@ class Front {
   // Reads what there is. False when there is no more to read now.
   bool read_some(char* scratch, std::size_t size);
   std::optional<wire::Frame> next() { return inbox_.next(); }
+  // Descriptors that came along, in the order they did. False when there are fewer; the rest is kept for who asks next.
+  bool take_descriptors(int* fds, std::size_t count);
   void check() {
     if (inbox_.broken()) disconnect();
   }
@@ -42,6 +44,7 @@ class Front {
   int listener_ = -1;
   int fd_ = -1;
   wire::FrameReader inbox_;
+  std::vector<int> descriptors_;
   std::string outbox_;
   std::size_t sent_ = 0;
 };

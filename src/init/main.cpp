@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -32,6 +33,7 @@ class Init {
   void greet();
   void handle(const wire::Frame& frame);
   void spawn(std::uint32_t id, const wire::Spawn& request);
+  void take_over(std::uint32_t id, const wire::Handover& handover);
   void fail_spawn(std::uint32_t id, ChildReport failure);
   void read_report(Process& process);
   void tell(Process& process);
@@ -63,7 +65,8 @@ void Init::greet() {
                wire::encode(wire::Known{.state = process.state(),
                                         .first_sequence = process.log.first_sequence(),
                                         .next_sequence = process.log.next_sequence(),
-                                        .input_received = process.input_taken + process.pending_input.size()}));
+                                        .input_received = process.input_taken + process.pending_input.size(),
+                                        .channel_received = process.channel_received()}));
   }
   front_.say(wire::FrameType::synced, 0, {});
 }
@@ -83,6 +86,18 @@ void Init::spawn(std::uint32_t id, const wire::Spawn& request) {
   processes_.emplace_back(id, request, spawned, front_.may_come_back() ? kHistory : 0);
 }
 
+void Init::take_over(std::uint32_t id, const wire::Handover& handover) {
+  int ends[wire::kHandoverFds];
+  if (!front_.take_descriptors(ends, wire::kHandoverFds)) {
+    fail_spawn(id, {.stage = wire::SpawnStage::fork, .sys_errno = EBADF});
+    return;
+  }
+  for (const int fd : ends) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  const Spawned born{.pid = handover.pid, .input = ends[0], .output = ends[1], .error = ends[2], .channel = ends[3]};
+  processes_.emplace_back(id, handover, born, front_.may_come_back() ? kHistory : 0);
+  front_.say(wire::FrameType::started, id, wire::encode_number(static_cast<std::uint64_t>(handover.pid)));
+}
+
 void Init::handle(const wire::Frame& frame) {
   if (frame.type == wire::FrameType::kill_everything) {
     ::kill(-1, SIGKILL);
@@ -96,6 +111,14 @@ void Init::handle(const wire::Frame& frame) {
       spawn(frame.process, *request);
     return;
   }
+  if (frame.type == wire::FrameType::handover) {
+    const auto handover = wire::decode_handover(frame.payload);
+    if (!handover || frame.process == 0 || find(frame.process) != nullptr)
+      fail_spawn(frame.process, {.stage = wire::SpawnStage::fork, .sys_errno = EINVAL});
+    else
+      take_over(frame.process, *handover);
+    return;
+  }
   auto* process = find(frame.process);
   if (process == nullptr) return;  // it ended while this was on its way
   switch (frame.type) {
@@ -104,6 +127,9 @@ void Init::handle(const wire::Frame& frame) {
       break;
     case wire::FrameType::input_end:
       process->input_ends = true;
+      break;
+    case wire::FrameType::channel_record:
+      if (process->log.is_open(wire::Stream::channel)) process->pending_records.emplace_back(frame.payload);
       break;
     case wire::FrameType::acknowledge:
       if (const auto ack = wire::decode_acknowledge(frame.payload)) process->log.acknowledge(ack->stream, ack->offset);
@@ -146,8 +172,7 @@ void Init::read_report(Process& process) {
   if (n == static_cast<ssize_t>(sizeof failure)) {
     fail_spawn(process.id, failure);
     process.failed = true;
-    process.log.close(wire::Stream::out);
-    process.log.close(wire::Stream::err);
+    for (const auto stream : wire::kStreams) process.log.close(stream);
     process.close_input();
     return;
   }
@@ -191,6 +216,8 @@ void Init::turn(Process& process) {
   process.kill_round();
   if (process.feed_input())
     front_.say(wire::FrameType::input_room, process.id, wire::encode_number(process.input_taken));
+  if (process.feed_channel())
+    front_.say(wire::FrameType::channel_room, process.id, wire::encode_number(process.channel_taken));
   if (process.pump(scratch_.data(), scratch_.size())) front_.say(wire::FrameType::flood, process.id, {});
   process.settle();
   tell(process);
@@ -234,9 +261,10 @@ int Init::run() {
       watch(process.report, POLLIN);
       watch(process.status, POLLIN);
       if (!process.pending_input.empty()) watch(process.input, POLLOUT);
-      for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
+      for (const auto stream : wire::kStreams) {
         if (!crowded && process.log.wants_input(stream)) watch(process.log.fd(stream), POLLIN);
       }
+      if (!process.pending_records.empty()) watch(process.log.fd(wire::Stream::channel), POLLOUT);
     }
     if (::poll(polls.data(), polls.size(), poll_timeout()) < 0 && errno != EINTR) return 1;
     if (polls[0].revents != 0) {

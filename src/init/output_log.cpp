@@ -19,25 +19,33 @@ void OutputLog::close(wire::Stream stream) {
   from.fd = -1;
 }
 
+// A record is read whole or not at all.
+std::uint64_t OutputLog::room(wire::Stream stream) const {
+  const auto& from = source(stream);
+  const std::uint64_t left = kWindow - std::min<std::uint64_t>(kWindow, from.kept - from.acknowledged);
+  return stream == wire::Stream::channel && left < wire::kMaxRecord ? 0 : left;
+}
+
 bool OutputLog::wants_input(wire::Stream stream) const {
   const auto& from = source(stream);
-  return from.fd >= 0 && (ignoring_ || from.kept >= limit_ || from.kept - from.acknowledged < kWindow);
+  return from.fd >= 0 && (ignoring_ || from.kept >= limit_of(stream) || room(stream) > 0);
 }
 
 bool OutputLog::flooded(std::uint64_t beyond) const {
-  return std::any_of(sources_.begin(), sources_.end(),
-                     [&](const Source& from) { return from.total > limit_ && from.total - limit_ > beyond; });
+  return std::any_of(std::begin(wire::kStreams), std::end(wire::kStreams), [&](wire::Stream stream) {
+    const auto total = source(stream).total;
+    return total > limit_of(stream) && total - limit_of(stream) > beyond;
+  });
 }
 
 OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::size_t scratch_size) {
   auto& from = source(stream);
-  const bool thrown_away = ignoring_ || from.kept >= limit_;
-  const std::size_t room =
-      thrown_away
-          ? scratch_size
-          : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, kWindow - (from.kept - from.acknowledged)));
-  if (room == 0) return Read::nothing_now;
-  const auto n = ::read(from.fd, scratch, room);
+  const auto limit = limit_of(stream);
+  const bool thrown_away = ignoring_ || from.kept >= limit;
+  const std::size_t most =
+      thrown_away ? scratch_size : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, room(stream)));
+  if (most == 0) return Read::nothing_now;
+  const auto n = ::read(from.fd, scratch, most);
   if (n < 0) {
     if (errno == EINTR || errno == EAGAIN) return Read::nothing_now;
     return Read::end;  // EIO: the last process on this terminal is gone
@@ -46,15 +54,16 @@ OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::si
   if (ignoring_) return Read::some;
   const auto count = static_cast<std::uint64_t>(n);
   from.total += count;
-  const auto kept = static_cast<std::size_t>(std::min(count, from.kept < limit_ ? limit_ - from.kept : 0));
+  const auto kept = static_cast<std::size_t>(std::min(count, from.kept < limit ? limit - from.kept : 0));
   if (kept > 0) keep(stream, {scratch, kept});
   return Read::some;
 }
 
 void OutputLog::keep(wire::Stream stream, std::string_view bytes) {
   auto& from = source(stream);
-  const bool merge = cursor_ < pieces_.size() && pieces_.back().sequence > ever_sent_ &&
-                     pieces_.back().stream == stream && pieces_.back().size + bytes.size() <= kMergeUpTo;
+  const bool merge = stream != wire::Stream::channel && cursor_ < pieces_.size() &&
+                     pieces_.back().sequence > ever_sent_ && pieces_.back().stream == stream &&
+                     pieces_.back().size + bytes.size() <= kMergeUpTo;
   if (merge) {
     pieces_.back().size += static_cast<std::uint32_t>(bytes.size());
   } else {

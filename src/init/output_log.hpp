@@ -13,10 +13,10 @@
 
 namespace cove::init {
 
-// What one process wrote, both streams in the order it was read, cut into numbered pieces. At most kWindow bytes of a
+// What one process wrote, its streams in the order they were read, cut into numbered pieces. At most kWindow bytes of a
 // stream wait for the front's acknowledgement; while that is full nothing is read, so the pipe fills and the producer
 // waits. Past the limit bytes are counted and thrown away. Acknowledged pieces are kept as far as `history` allows, for
-// a front that comes back and asks again.
+// a front that comes back and asks again. A channel has no limit, and each of its records stays one piece.
 class OutputLog {
  public:
   static constexpr std::size_t kWindow = 256U << 10;
@@ -26,7 +26,9 @@ class OutputLog {
   void open(wire::Stream stream, int fd) { source(stream).fd = fd; }
   [[nodiscard]] int fd(wire::Stream stream) const { return source(stream).fd; }
   [[nodiscard]] bool is_open(wire::Stream stream) const { return source(stream).fd >= 0; }
-  [[nodiscard]] bool any_open() const { return is_open(wire::Stream::out) || is_open(wire::Stream::err); }
+  [[nodiscard]] bool any_open() const {
+    return std::any_of(sources_.begin(), sources_.end(), [](const Source& from) { return from.fd >= 0; });
+  }
   void close(wire::Stream stream);
 
   // Nothing more is kept: what comes is read and forgotten, so that whoever still writes is not stopped by us.
@@ -70,16 +72,19 @@ class OutputLog {
     std::uint32_t size;
     wire::Stream stream;
   };
-  [[nodiscard]] const Source& source(wire::Stream stream) const {
-    return sources_[stream == wire::Stream::err ? 1 : 0];
+  [[nodiscard]] const Source& source(wire::Stream stream) const { return sources_[wire::index_of(stream)]; }
+  [[nodiscard]] Source& source(wire::Stream stream) { return sources_[wire::index_of(stream)]; }
+  [[nodiscard]] std::uint64_t limit_of(wire::Stream stream) const {
+    return stream == wire::Stream::channel ? UINT64_MAX : limit_;
   }
-  [[nodiscard]] Source& source(wire::Stream stream) { return sources_[stream == wire::Stream::err ? 1 : 0]; }
+  // Of the window, for this stream's next read.
+  [[nodiscard]] std::uint64_t room(wire::Stream stream) const;
   void keep(wire::Stream stream, std::string_view bytes);
   void trim();
 
   std::uint64_t limit_;
   std::size_t history_;
-  std::array<Source, 2> sources_;
+  std::array<Source, std::size(wire::kStreams)> sources_;
   std::string data_;
   std::uint64_t data_begin_ = 0;  // where data_[0] is in everything ever held
   std::vector<Piece> pieces_;

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,10 +41,17 @@ Process::Process(std::uint32_t process_id, const wire::Spawn& spawn, const Spawn
       log(spawn.output_limit, history) {
   log.open(wire::Stream::out, spawned.output);
   log.open(wire::Stream::err, spawned.error);
+  log.open(wire::Stream::channel, spawned.channel);
+}
+
+Process::Process(std::uint32_t process_id, const wire::Handover& handover, const Spawned& born, std::size_t history)
+    : Process(process_id, wire::Spawn{.output_limit = handover.output_limit}, born, history) {
+  // It may be gone by now, and was nobody's then.
+  if (::kill(pid, 0) != 0 && errno == ESRCH) reaped(SIGKILL, 0);
 }
 
 bool Process::pump(char* scratch, std::size_t scratch_size) {
-  for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
+  for (const auto stream : wire::kStreams) {
     // A few reads a turn, so that one flood does not keep the others from being heard.
     for (int turn = 0; turn < 16 && log.wants_input(stream); ++turn) {
       const auto read = log.read_some(stream, scratch, scratch_size);
@@ -88,6 +96,20 @@ bool Process::feed_input() {
     }
   }
   return input_taken != before;
+}
+
+bool Process::feed_channel() {
+  const int channel = log.fd(wire::Stream::channel);
+  std::size_t sent = 0;
+  for (; channel >= 0 && sent < pending_records.size(); ++sent) {
+    const auto& record = pending_records[sent];
+    const auto n = ::send(channel, record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    // Any other failure: nobody will ever read it.
+    channel_taken += record.size();
+  }
+  pending_records.erase(pending_records.begin(), pending_records.begin() + static_cast<std::ptrdiff_t>(sent));
+  return sent > 0;
 }
 
 void Process::resize(std::uint16_t rows, std::uint16_t columns) const {
@@ -138,11 +160,21 @@ void Process::supervisor_gone() {
 void Process::kill_round() {
   if (kill_rounds == 0) return;
   if (supervisor > 0 && pid < 0 && status >= 0) return;  // it has not begun yet: there is nothing to kill, but will be
+  if (supervisor < 0 && !orphaned) {
+    // Nobody stands above it: what it started is killed while it cannot start more, then it is.
+    if (!is_reaped && pid > 1) {
+      ::kill(pid, SIGSTOP);
+      kill_below(pid);
+      ::kill(pid, SIGKILL);
+    }
+    kill_rounds = 0;
+    return;
+  }
   const bool lost = orphaned || ++kill_rounds > kMaxKillRounds;
   if (lost) {
     ::kill(-1, SIGKILL);
     kill_rounds = 0;
-  } else if (supervisor < 0 || kill_below(supervisor) == 0) {
+  } else if (kill_below(supervisor) == 0) {
     kill_rounds = 0;
   }
 }
@@ -152,7 +184,7 @@ void Process::settle() {
   const auto drained = [&](wire::Stream stream) {
     return !log.is_open(stream) || (log.wants_input(stream) && now_millis() >= drain_until);
   };
-  if (!drained(wire::Stream::out) || !drained(wire::Stream::err)) return;
+  if (!std::all_of(std::begin(wire::kStreams), std::end(wire::kStreams), drained)) return;
   exit.out_bytes = log.total(wire::Stream::out);
   exit.err_bytes = log.total(wire::Stream::err);
   ended = true;
@@ -163,10 +195,16 @@ std::int64_t Process::next_turn() const {
   if (kill_rounds > 0) return kKillMillis;
   if (ended || !is_reaped) return -1;
   // What waits for the front to read waits for that alone; anything else is told at its time, at once if that has come.
-  for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
+  for (const auto stream : wire::kStreams) {
     if (log.is_open(stream) && !log.wants_input(stream)) return -1;
   }
   return std::max<std::int64_t>(0, drain_until - now_millis());
+}
+
+std::uint64_t Process::channel_received() const {
+  std::uint64_t bytes = channel_taken;
+  for (const auto& record : pending_records) bytes += record.size();
+  return bytes;
 }
 
 wire::ProcessState Process::state() const {

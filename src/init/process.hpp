@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "init/child.hpp"
 #include "init/output_log.hpp"
@@ -16,12 +17,16 @@ std::int64_t now_millis();
 // One process the front asked for, from its fork until nobody wants to know of it any more.
 struct Process {
   Process(std::uint32_t process_id, const wire::Spawn& spawn, const Spawned& spawned, std::size_t history);
+  // One that was born without our doing and runs already.
+  Process(std::uint32_t process_id, const wire::Handover& handover, const Spawned& born, std::size_t history);
 
   // Takes what the process wrote, a little a turn. True when its output went far beyond its limit for the first time.
   bool pump(char* scratch, std::size_t scratch_size);
   // Writes what waits into its stdin. True when it took something.
   bool feed_input();
   void close_input();
+  // Passes on what waits for its channel. True when it took something.
+  bool feed_channel();
   void resize(std::uint16_t rows, std::uint16_t columns) const;
 
   // How it ended, as wait(2) tells it.
@@ -39,6 +44,8 @@ struct Process {
   // Milliseconds until settle() or kill_round() should be called; -1 when only a descriptor can bring news.
   [[nodiscard]] std::int64_t next_turn() const;
   [[nodiscard]] wire::ProcessState state() const;
+  // Bytes of records that came for its channel.
+  [[nodiscard]] std::uint64_t channel_received() const;
 
   std::uint32_t id;
   wire::Terminal terminal;
@@ -53,6 +60,8 @@ struct Process {
   std::string pending_input;
   std::uint64_t input_taken = 0;
   bool input_ends = false;
+  std::vector<std::string> pending_records;  // for the channel, oldest first
+  std::uint64_t channel_taken = 0;
   bool flood_told = false;
   bool orphaned = false;  // its supervisor was killed before it
   int kill_rounds = 0;    // 0: nobody wants its tree dead

@@ -7,13 +7,13 @@
 namespace cove::jail {
 namespace {
 
-void add_rlimit(Plan& plan, int resource, rlim_t soft, rlim_t hard) {
+void add_rlimit(Locks& locks, int resource, rlim_t soft, rlim_t hard) {
   // Hard limits are only ever lowered: inside containers there is no CAP_SYS_RESOURCE to raise one.
   rlimit now{};
   ::getrlimit(static_cast<__rlimit_resource>(resource), &now);
   hard = std::min(hard, now.rlim_max);
-  plan.rlimits[plan.rlimit_count++] = {.resource = resource,
-                                       .value = {.rlim_cur = std::min(soft, hard), .rlim_max = hard}};
+  locks.rlimits[locks.rlimit_count++] = {.resource = resource,
+                                         .value = {.rlim_cur = std::min(soft, hard), .rlim_max = hard}};
 }
 
 }  // namespace
@@ -24,6 +24,27 @@ unsigned locks_left_off() noexcept {
   return text == nullptr ? 0 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
 #endif
+
+Locks make_locks(const PlanInput& input) {
+  Locks locks{.terminal = input.terminal, .signals = input.signals, .landlock_abi = input.landlock_abi};
+  // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
+  add_rlimit(locks, RLIMIT_CORE, 1, 1);
+  add_rlimit(locks, RLIMIT_NOFILE, 1024, 4096);
+  add_rlimit(locks, RLIMIT_FSIZE, input.limits.disk_bytes, input.limits.disk_bytes);
+  add_rlimit(locks, RLIMIT_STACK, 8U << 20, 64U << 20);
+  add_rlimit(locks, RLIMIT_MEMLOCK, 64U << 10, 64U << 10);
+  add_rlimit(locks, RLIMIT_MSGQUEUE, 128U << 10, 128U << 10);  // one queue of the default size
+  add_rlimit(locks, RLIMIT_SIGPENDING, 256, 256);
+  add_rlimit(locks, RLIMIT_RTPRIO, 0, 0);
+  // Counted per user namespace since 5.14, so a true limit on this sandbox alone. Beside a control group it stands a
+  // little higher, because only the group counts what it refused.
+  const rlim_t slack = input.backstop == LimitBackstop::cgroup ? 16 : 0;
+  add_rlimit(locks, RLIMIT_NPROC, input.limits.pids + slack, input.limits.pids + slack);
+  // Private writable memory, not address space: what a runtime reserves and never touches costs nothing.
+  if (input.backstop == LimitBackstop::rlimit)
+    add_rlimit(locks, RLIMIT_DATA, input.limits.memory_bytes, input.limits.memory_bytes);
+  return locks;
+}
 
 Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
   Plan plan;
@@ -36,31 +57,13 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
                 static_cast<unsigned long long>(input.limits.disk_bytes));
   std::snprintf(plan.disk_inodes, sizeof plan.disk_inodes, "%llu",
                 static_cast<unsigned long long>(input.limits.inodes));
-  plan.terminal = input.terminal;
+  plan.locks = make_locks(input);
   std::snprintf(plan.devices, sizeof plan.devices, "%s/%u", kDevices, input.device_set);
-  plan.landlock_abi = input.landlock_abi;
   plan.control_fd = input.control_fd;
   if (cgroup != nullptr) {
     plan.cgroup_fd = cgroup->unified_fd();
     for (const auto& fd : cgroup->join_fds()) plan.join_fds[plan.join_count++] = fd.get();
   }
-
-  // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
-  add_rlimit(plan, RLIMIT_CORE, 1, 1);
-  add_rlimit(plan, RLIMIT_NOFILE, 1024, 4096);
-  add_rlimit(plan, RLIMIT_FSIZE, input.limits.disk_bytes, input.limits.disk_bytes);
-  add_rlimit(plan, RLIMIT_STACK, 8U << 20, 64U << 20);
-  add_rlimit(plan, RLIMIT_MEMLOCK, 64U << 10, 64U << 10);
-  add_rlimit(plan, RLIMIT_MSGQUEUE, 128U << 10, 128U << 10);  // one queue of the default size
-  add_rlimit(plan, RLIMIT_SIGPENDING, 256, 256);
-  add_rlimit(plan, RLIMIT_RTPRIO, 0, 0);
-  // Counted per user namespace since 5.14, so a true limit on this sandbox alone. Beside a control group it stands a
-  // little higher, because only the group counts what it refused.
-  const rlim_t slack = input.backstop == LimitBackstop::cgroup ? 16 : 0;
-  add_rlimit(plan, RLIMIT_NPROC, input.limits.pids + slack, input.limits.pids + slack);
-  // Private writable memory, not address space: what a runtime reserves and never touches costs nothing.
-  if (input.backstop == LimitBackstop::rlimit)
-    add_rlimit(plan, RLIMIT_DATA, input.limits.memory_bytes, input.limits.memory_bytes);
   return plan;
 }
 

@@ -1,20 +1,16 @@
 #pragma once
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <array>
 #include <cstdint>
 
 #include "base/result.hpp"
+#include "jail/locks.hpp"
 #include "sys/cgroup.hpp"
 
 namespace cove::jail {
 
-// The one user every sandbox has. 0 is not mapped: nothing inside can be root, and what the template holds belongs to
-// nobody.
-inline constexpr uid_t kInnerUid = 1000;
-inline constexpr gid_t kInnerGid = 1000;
 inline constexpr int kControlFd = 3;
 // Where every root has cove-init.
 inline constexpr const char* kInitPath = "/cove/init";
@@ -48,26 +44,9 @@ struct Limits {
   std::uint32_t cpu_millis = 1000;
 };
 
-enum class TerminalSupport : std::uint8_t { none, available };
 // How memory and process counts are held to their limit: by the control group, or, where there is none, as well as
 // rlimits can.
 enum class LimitBackstop : std::uint8_t { cgroup, rlimit };
-
-// The locks. Only a build made for the purpose can leave one off, to show what the others still stop
-// (docs/threat-model.md).
-enum Lock : unsigned { kNaming = 1, kSurface = 2, kObjects = 4 };
-#ifdef COVE_TEST_LOCKS
-unsigned locks_left_off() noexcept;  // from COVE_TEST_LOCKS_OFF in the keeper's environment
-#else
-constexpr unsigned locks_left_off() noexcept {
-  return 0;
-}
-#endif
-
-struct Rlimit {
-  int resource = 0;
-  rlimit value{};
-};
 
 // Everything the far side of the fork needs, computed before it: no allocation, no formatting there.
 struct Plan {
@@ -78,11 +57,8 @@ struct Plan {
   char gid_map[48] = {};
   char disk_size[24] = {};
   char disk_inodes[24] = {};
-  std::array<Rlimit, 10> rlimits{};
-  std::size_t rlimit_count = 0;
-  TerminalSupport terminal = TerminalSupport::none;
-  char devices[32] = {};  // in the room
-  int landlock_abi = 0;
+  Locks locks;
+  char devices[32] = {};                          // in the room
   int control_fd = -1;                            // becomes kControlFd
   int cgroup_fd = -1;                             // v2
   std::array<int, sys::kCgroupSlots> join_fds{};  // v1 `tasks`
@@ -91,15 +67,18 @@ struct Plan {
 
 struct PlanInput {
   const Root& root;
-  const Limits& limits;
+  Limits limits;
   uid_t uid;
   gid_t gid;
   TerminalSupport terminal;
+  sys::SignalScope signals;
   std::uint32_t device_set;
   LimitBackstop backstop;
   int landlock_abi;
   int control_fd;
 };
+// Those of the plan alone, for who enters a sandbox that exists.
+Locks make_locks(const PlanInput& input);
 Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup);
 
 }  // namespace cove::jail

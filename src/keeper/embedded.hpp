@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace cove::keeper {
 
@@ -13,5 +14,12 @@ struct EmbeddedTool {
   std::string_view content;
 };
 std::span<const EmbeddedTool> embedded_tools();
+std::string_view embedded_zygote();  // the zygote's native half, a shared library
+
+struct EmbeddedFile {
+  std::string_view path;  // below /cove/python of every sandbox
+  std::string_view content;
+};
+std::vector<EmbeddedFile> embedded_python();
 
 }  // namespace cove::keeper

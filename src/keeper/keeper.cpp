@@ -39,6 +39,7 @@ struct Birth {
   std::uint32_t uid_count;
   UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
   bool keep;
+  NurseryOptions nursery;
   RootSource root;
   Devices devices;
   const sys::CgroupTree& tree;
@@ -76,6 +77,7 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   COVE_TRY(options.roots, enter_room(sources, birth.devices));
   options.front = std::move(birth.front);
   options.keep = birth.keep;
+  options.nursery = std::move(birth.nursery);
   options.tree = &birth.tree;
   options.device_sets = birth.devices.sets;
   // 0 is the keeper itself wherever there is more than one id to give.
@@ -174,6 +176,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
                    .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count,
                    .predecessor = std::move(predecessor),
                    .keep = options.keep,
+                   .nursery = options.nursery,
                    .root = std::move(root),
                    .devices = std::move(devices),
                    .tree = keeper.tree_});
@@ -212,8 +215,10 @@ Keeper::~Keeper() {
   }
 }
 
-Result<> KeeperLink::send(const wire::KeeperRequest& request, UniqueFd control) {
-  if (sys::send_record(socket_.get(), std::as_bytes(std::span(&request, 1)), control.get()) < 0)
+Result<> KeeperLink::send(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {
+  std::vector<int> numbers;
+  for (const auto& fd : fds) numbers.push_back(fd.get());
+  if (sys::send_record(socket_.get(), std::as_bytes(std::span(&request, 1)), numbers) < 0)
     return fail(Errc::unavailable, fmt::format("the keeper does not answer: {}", std::strerror(errno)));
   return {};
 }

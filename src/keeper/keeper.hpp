@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "keeper/nursery.hpp"
 #include "sys/cgroup.hpp"
 #include "wire/keeper_messages.hpp"
 
@@ -39,6 +40,7 @@ struct KeeperOptions {
   // Sandboxes outlive this keeper: when its front is gone it goes too and leaves them, and the next keeper with the
   // same state directory finds them. The caller must hold a lock on that directory.
   bool keep = false;
+  NurseryOptions nursery = {};
 };
 
 // The front's line to a keeper. Whoever holds it is the front: when the last holder is gone, so is the keeper.
@@ -51,8 +53,8 @@ class KeeperLink {
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] UniqueFd release() { return std::move(socket_); }
 
-  // `control` is handed to the new sandbox's init; only with KeeperVerb::create.
-  Result<> send(const wire::KeeperRequest& request, UniqueFd control = {});
+  // The descriptors that the verb takes along, and no others.
+  Result<> send(const wire::KeeperRequest& request, std::vector<UniqueFd> fds = {});
   // nullopt when there is nothing now; Errc::unavailable when the keeper is gone.
   Result<std::optional<wire::KeeperReply>> receive();
 

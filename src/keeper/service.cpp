@@ -30,11 +30,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kRemoveRetryMillis = 1;
+constexpr std::uint64_t kZygoteDisk = 64U << 20;
 constexpr int kMemoryRecheckMillis = 2;
 constexpr std::chrono::seconds kMemoryRecheckFor{2};
 
 // What woke us, as epoll hands it back: a sandbox's number and which of its descriptors.
-enum class Source : std::uint32_t { front, report, process, oom };
+enum class Source : std::uint32_t { front, report, process, oom, nursery };
 struct Tag {
   std::uint32_t number;
   Source source;
@@ -65,6 +66,7 @@ struct Sandbox {
   std::uint32_t device_set = 0;
   std::optional<sys::Cgroup> cgroup;
   jail::Jailed process;
+  jail::Locks locks;  // for those who enter later
   std::uint32_t create_serial = 0;
   std::uint32_t destroy_serial = 0;
   bool running = false;  // every lock is on
@@ -77,13 +79,17 @@ struct Sandbox {
 
 class Service {
  public:
-  explicit Service(ServiceOptions options) : options_(std::move(options)) {}
+  explicit Service(ServiceOptions options) : options_(std::move(options)), nursery_(options_.nursery) {}
   int run();
 
  private:
   bool take_request();
-  void handle(const wire::KeeperRequest& request, UniqueFd control);
+  void handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds);
   Result<> create(const wire::KeeperRequest& request, UniqueFd control);
+  Result<> birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams);
+  void open_nursery();
+  void tell_births();
+  [[nodiscard]] jail::PlanInput plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox) const;
   Result<> adopt(const wire::KeeperRequest& request);
   void sweep();
   Sandbox& keep_watch(Sandbox sandbox);
@@ -103,6 +109,8 @@ class Service {
   Sandbox* find(const SandboxId& id);
 
   ServiceOptions options_;
+  Nursery nursery_;
+  std::map<std::uint32_t, SandboxId> births_;  // on their way, by serial
   UniqueFd epoll_;
   int landlock_abi_ = sys::landlock_abi();
   std::map<std::uint32_t, Sandbox> sandboxes_;
@@ -191,46 +199,93 @@ void Service::make_spare_cgroup() {
   if (made) spare_cgroup_.emplace(std::move(*made));
 }
 
+jail::PlanInput Service::plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox) const {
+  const bool counted = options_.tree->limits_memory() && options_.tree->limits_pids();
+  return {
+      .root = options_.roots[request.root],
+      .limits = {.memory_bytes = request.memory_bytes,
+                 .disk_bytes = request.disk_bytes,
+                 .inodes = request.inodes,
+                 .pids = request.pids,
+                 .cpu_millis = request.cpu_millis},
+      .uid = sandbox.uid,
+      .gid = sandbox.uid,
+      .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available
+                                                                       : jail::TerminalSupport::none,
+      // What is born into a sandbox is in a Landlock domain of its own, and init must be able to signal it.
+      .signals =
+          request.births == wire::SandboxBirths::possible ? sys::SignalScope::unscoped : sys::SignalScope::own_domain,
+      .device_set = sandbox.device_set,
+      .backstop = counted ? jail::LimitBackstop::cgroup : jail::LimitBackstop::rlimit,
+      .landlock_abi = landlock_abi_,
+      .control_fd = -1,
+  };
+}
+
+Result<> Service::birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams) {
+  const auto* sandbox = find(request.id);
+  if (sandbox == nullptr || sandbox->ending || !sandbox->running)
+    return fail(Errc::not_found, "there is no sandbox of this id");
+  if (streams.size() != zygote::kFirstGroupFd - zygote::kStdin) return fail(Errc::invalid, "a stream is missing");
+  COVE_CHECK(nursery_.ask({.serial = request.serial,
+                           .init_pidfd = sandbox->process.pidfd.get(),
+                           .locks = sandbox->locks,
+                           .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
+                           .streams = std::move(streams)}));
+  births_.emplace(request.serial, request.id);
+  return {};
+}
+
+void Service::open_nursery() {
+  if (options_.nursery.births == 0) return;
+  wire::KeeperRequest request{.disk_bytes = kZygoteDisk, .inodes = 4096, .pids = 1, .cpu_millis = 1};
+  nursery_.open(jail::make_plan(plan_input(request, {}), nullptr));
+  watch(nursery_.fd(), EPOLLIN, {.number = 0, .source = Source::nursery});
+}
+
+void Service::tell_births() {
+  if (options_.nursery.births == 0) return;
+  for (const auto& done : nursery_.turn()) {
+    const auto found = births_.extract(done.serial);
+    if (found.empty()) continue;
+    wire::KeeperReply reply{.word = wire::KeeperWord::born, .serial = done.serial, .id = found.mapped()};
+    if (done.born && done.born->pid > 0) {
+      reply.born_pid = done.born->pid;
+    } else {
+      reply.word = wire::KeeperWord::failed;
+      const Result<> failed =
+          done.born ? fail_errno(done.born->failure.sys_errno, "{}", jail::words_for(done.born->failure.stage))
+                    : tl::unexpected<Error>(done.born.error());
+      wire::set_error(reply, failed.error());
+    }
+    say(reply, nullptr);
+  }
+}
+
 Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
   if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
   if (!control) return fail(Errc::invalid, "no control socket came with the request");
   if (request.root >= options_.roots.size()) return fail(Errc::not_found, "there is no such root");
-  const jail::Limits limits{.memory_bytes = request.memory_bytes,
-                            .disk_bytes = request.disk_bytes,
-                            .inodes = request.inodes,
-                            .pids = request.pids,
-                            .cpu_millis = request.cpu_millis};
-  if (limits.memory_bytes == 0 || limits.disk_bytes == 0 || limits.inodes == 0 || limits.pids == 0 ||
-      limits.cpu_millis == 0) {
+  if (request.memory_bytes == 0 || request.disk_bytes == 0 || request.inodes == 0 || request.pids == 0 ||
+      request.cpu_millis == 0) {
     return fail(Errc::invalid, "a limit is zero");
   }
 
   Sandbox sandbox;
   sandbox.id = request.id;
   sandbox.create_serial = request.serial;
-  auto backstop = jail::LimitBackstop::rlimit;
   if (options_.tree->mode() != sys::CgroupMode::none) {
     COVE_TRY(auto cgroup, take_cgroup());
     sandbox.cgroup.emplace(std::move(cgroup));
     COVE_CHECK(sandbox.cgroup->limit(
-        *options_.tree, {.memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_millis = limits.cpu_millis}));
-    if (options_.tree->limits_memory() && options_.tree->limits_pids()) backstop = jail::LimitBackstop::cgroup;
+        *options_.tree,
+        {.memory_bytes = request.memory_bytes, .pids = request.pids, .cpu_millis = request.cpu_millis}));
   }
   COVE_TRY(sandbox.uid, take_uid());
   sandbox.device_set = take_device_set();
-  const jail::PlanInput input{
-      .root = options_.roots[request.root],
-      .limits = limits,
-      .uid = sandbox.uid,
-      .gid = sandbox.uid,
-      .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available
-                                                                       : jail::TerminalSupport::none,
-      .device_set = sandbox.device_set,
-      .backstop = backstop,
-      .landlock_abi = landlock_abi_,
-      .control_fd = control.get(),
-  };
+  auto input = plan_input(request, sandbox);
+  input.control_fd = control.get();
   const auto plan = jail::make_plan(input, sandbox.cgroup ? &*sandbox.cgroup : nullptr);
   auto started = jail::start(plan);
   if (!started) {
@@ -238,6 +293,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
     return tl::unexpected<Error>(started.error());
   }
   sandbox.process = std::move(*started);
+  sandbox.locks = plan.locks;
   if (sandbox.cgroup) sandbox.cgroup->forget_join_fds();
 
   wants_spare_ = options_.tree->mode() != sys::CgroupMode::none;
@@ -276,6 +332,7 @@ Result<> Service::adopt(const wire::KeeperRequest& request) {
     sandbox.cgroup.emplace(std::move(cgroup));
   }
   uids_.insert(sandbox.uid);
+  if (request.root < options_.roots.size()) sandbox.locks = jail::make_locks(plan_input(request, sandbox));
   const auto& kept = keep_watch(std::move(sandbox));
   say({.word = wire::KeeperWord::created, .serial = request.serial}, &kept);
   return {};
@@ -300,9 +357,14 @@ void Service::sweep() {
   }
 }
 
-void Service::handle(const wire::KeeperRequest& request, UniqueFd control) {
+void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {
   if (request.verb == wire::KeeperVerb::create) {
+    UniqueFd control = fds.size() == 1 ? std::move(fds.front()) : UniqueFd();
     if (const auto created = create(request, std::move(control)); !created) refuse(request, created.error());
+    return;
+  }
+  if (request.verb == wire::KeeperVerb::birth) {
+    if (const auto asked = birth(request, std::move(fds)); !asked) refuse(request, asked.error());
     return;
   }
   if (request.verb == wire::KeeperVerb::adopt) {
@@ -347,14 +409,14 @@ void Service::handle(const wire::KeeperRequest& request, UniqueFd control) {
 
 bool Service::take_request() {
   wire::KeeperRequest request;
-  UniqueFd control;
-  const auto n = sys::receive_record(options_.front.get(), std::as_writable_bytes(std::span(&request, 1)), control);
+  std::vector<UniqueFd> fds;
+  const auto n = sys::receive_record(options_.front.get(), std::as_writable_bytes(std::span(&request, 1)), fds);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n <= 0) {
     front_gone_ = true;
     return false;
   }
-  if (static_cast<std::size_t>(n) == sizeof request) handle(request, std::move(control));
+  if (static_cast<std::size_t>(n) == sizeof request) handle(request, std::move(fds));
   return true;
 }
 
@@ -434,6 +496,7 @@ void Service::finish_ending() {
 int Service::run() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
+  open_nursery();
   while (!front_gone_ || !sandboxes_.empty()) {
     bool waiting = false;     // for a group that still empties
     bool rechecking = false;  // for a kill that is not counted yet
@@ -442,7 +505,8 @@ int Service::run() {
       rechecking = rechecking || sandbox.recheck_memory_until;
     }
     std::array<epoll_event, 64> events;
-    const int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : rechecking ? kMemoryRecheckMillis : -1;
+    int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : rechecking ? kMemoryRecheckMillis : -1;
+    if (const int due = nursery_.wait_millis(); due >= 0) timeout = timeout < 0 ? due : std::min(timeout, due);
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
     if (count == 0 && wants_spare_ && !front_gone_) make_spare_cgroup();
     for (int i = 0; i < count; ++i) {
@@ -452,6 +516,7 @@ int Service::run() {
         }
         continue;
       }
+      if (tag.source == Source::nursery) continue;
       const auto found = sandboxes_.find(tag.number);
       if (found == sandboxes_.end()) continue;
       auto& sandbox = found->second;
@@ -459,8 +524,10 @@ int Service::run() {
       if (tag.source == Source::process && !sandbox.reaped) process_ended(sandbox);
       if (tag.source == Source::oom) sandbox.recheck_memory_until = Clock::now() + kMemoryRecheckFor;
     }
+    tell_births();
     check_memory();
     if (front_gone_ && options_.keep) {
+      nursery_.close();
       spare_cgroup_.reset();
       return 0;
     }
@@ -469,6 +536,7 @@ int Service::run() {
       options_.front.reset();
       wants_spare_ = false;
       spare_cgroup_.reset();
+      nursery_.close();
       for (auto& [number, sandbox] : sandboxes_) end(sandbox);
     }
     finish_ending();

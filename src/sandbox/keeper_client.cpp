@@ -60,15 +60,16 @@ async::Task<> KeeperClient::listen() {
   }
 }
 
-async::Task<Result<wire::KeeperReply>> KeeperClient::ask(wire::KeeperRequest request, UniqueFd control) {
+async::Task<Result<wire::KeeperReply>> KeeperClient::ask(wire::KeeperRequest request, std::vector<UniqueFd> fds) {
   const auto until = Clock::now() + kPatience;
   while (!open_) {
     if (!co_await changed_.wait_until(until)) co_return fail(Errc::unavailable, "the keeper is being restarted");
   }
-  co_return co_await ask_directly(request, std::move(control));
+  co_return co_await ask_directly(request, std::move(fds));
 }
 
-async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRequest request, UniqueFd control) {
+async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRequest request,
+                                                                  std::vector<UniqueFd> fds) {
   // Its socket holds some hundred records: more than this many questions wait here, so that it never is full.
   while (link_ && pending_.size() >= kOutstanding) co_await room_.wait();
   if (!link_) co_return fail(Errc::unavailable, "there is no keeper");
@@ -76,7 +77,7 @@ async::Task<Result<wire::KeeperReply>> KeeperClient::ask_directly(wire::KeeperRe
   if (next_serial_ == 0) next_serial_ = 1;
   const auto pending = std::make_shared<Pending>(executor_);
   pending_.emplace(request.serial, pending);
-  if (auto sent = link_->send(request, std::move(control)); !sent) {
+  if (auto sent = link_->send(request, std::move(fds)); !sent) {
     // It is gone, and its line's end is just not read yet: who asks again waits for the next one.
     pending_.erase(request.serial);
     lose();

@@ -35,9 +35,9 @@ class KeeperClient {
   void open();
   [[nodiscard]] bool lost() const { return !link_; }
 
-  async::Task<Result<wire::KeeperReply>> ask(wire::KeeperRequest request, UniqueFd control = {});
+  async::Task<Result<wire::KeeperReply>> ask(wire::KeeperRequest request, std::vector<UniqueFd> fds = {});
   // For those who bring a new keeper up to date.
-  async::Task<Result<wire::KeeperReply>> ask_directly(wire::KeeperRequest request, UniqueFd control = {});
+  async::Task<Result<wire::KeeperReply>> ask_directly(wire::KeeperRequest request, std::vector<UniqueFd> fds = {});
 
  private:
   struct Pending {

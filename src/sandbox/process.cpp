@@ -21,10 +21,6 @@ constexpr std::size_t kMaxEvents = 65536;
 constexpr milliseconds kLookAgain{250};
 constexpr std::size_t kOrdersAhead = 256U << 10;  // bytes of them that may wait for an init that does not read
 
-std::size_t index_of(wire::Stream stream) {
-  return stream == wire::Stream::err ? 1 : 0;
-}
-
 milliseconds since(Clock::time_point then) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - then);
 }
@@ -122,7 +118,7 @@ void Process::arm(milliseconds left) {
 }
 
 void Process::on_output(const wire::Output& output) {
-  const auto index = index_of(output.stream);
+  const auto index = wire::index_of(output.stream);
   received_[index] = std::max(received_[index], output.offset + output.bytes.size());
   next_ = output.sequence + 1;
   push({.sequence = output.sequence,
@@ -148,7 +144,7 @@ bool Process::held_back() const {
 void Process::acknowledge() {
   if (link() == nullptr || held_back()) return;
   for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
-    const auto index = index_of(stream);
+    const auto index = wire::index_of(stream);
     if (received_[index] == acknowledged_[index]) continue;
     acknowledged_[index] = received_[index];
     link()->acknowledge(number_, stream, received_[index]);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "sys/record.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -108,7 +109,7 @@ async::Task<Result<>> Sandbox::create() {
   // The connection waits in the socket's queue until init comes to take it.
   if (auto connected = connect(); !connected) co_return connected;
   const auto wanted = request(wire::KeeperVerb::create);
-  auto made = co_await surroundings_.keeper.ask(wanted, std::move(*listener));
+  auto made = co_await surroundings_.keeper.ask(wanted, sys::descriptors(std::move(*listener)));
   if (!made) co_return tl::unexpected<Error>(made.error());
   row_.init_pid = made->init_pid;
   row_.uid = made->host_uid;

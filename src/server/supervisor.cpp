@@ -222,8 +222,13 @@ void Supervisor::end_keeper() {
 
 Result<> Supervisor::start_keeper() {
   end_keeper();
-  COVE_TRY(auto keeper,
-           keeper::Keeper::start({.state_dir = config_.state_dir, .device_sets = kDeviceSets, .keep = true}));
+  COVE_TRY(auto keeper, keeper::Keeper::start(
+                            {.state_dir = config_.state_dir,
+                             .device_sets = kDeviceSets,
+                             .keep = true,
+                             .nursery = {.modules = config_.python.preload,
+                                         .births = config_.python.warm ? config_.python.zygote_births : 0,
+                                         .age = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_age)}}));
   keeper_.emplace(std::move(keeper));
   const auto& enforced = keeper_->enforcement();
   if (!config_.allow_degraded && (!enforced.memory || !enforced.pids || !enforced.cpu)) {
@@ -295,7 +300,7 @@ Result<> Supervisor::replace_keeper() {
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
   const std::byte word{};
-  if (sys::send_record(control_.get(), std::span(&word, 1), link.get()) != 1)
+  if (sys::send_record(control_.get(), std::span(&word, 1), std::array{link.get()}) != 1)
     return fail_errno(errno, "pass on the new keeper");
   return {};
 }

@@ -107,6 +107,16 @@ Result<Cgroup> Cgroup::open(const CgroupTree& tree, std::string name, Origin ori
   return group;
 }
 
+Result<std::vector<UniqueFd>> Cgroup::open_join_fds() const {
+  std::vector<UniqueFd> fds;
+  for (std::size_t slot = 0; slot < kCgroupSlots; ++slot) {
+    if (!dirs_[slot] || static_cast<CgroupSlot>(slot) == CgroupSlot::unified) continue;
+    COVE_TRY(auto join, open_at(dirs_[slot].get(), "tasks", O_WRONLY));
+    fds.push_back(std::move(join));
+  }
+  return fds;
+}
+
 Result<> Cgroup::limit(const CgroupTree& tree, const CgroupLimits& limits) {
   const int unified = unified_fd();
   if (tree.v2_memory_) {

@@ -128,6 +128,8 @@ class Cgroup {
   // still has.
   [[nodiscard]] const std::vector<UniqueFd>& join_fds() const { return join_; }
   void forget_join_fds() { join_.clear(); }
+  // The same anew, for who joins later.
+  [[nodiscard]] Result<std::vector<UniqueFd>> open_join_fds() const;
 
   [[nodiscard]] CgroupUsage usage() const;
   [[nodiscard]] CgroupContents contents() const;

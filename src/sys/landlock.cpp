@@ -67,13 +67,15 @@ int landlock_abi() noexcept {
   return abi < 0 ? 0 : static_cast<int>(abi);
 }
 
-bool restrict_with_landlock(std::span<const PathRule> rules, int abi) noexcept {
+bool restrict_with_landlock(std::span<const PathRule> rules, int abi, SignalScope signals) noexcept {
   const std::uint64_t handled = handled_by(abi);
   // TCP rules are left out on purpose: the network namespace has loopback alone, and servers on it are ordinary work
   // (docs/decisions/0004-landlock-without-tcp.md).
   RulesetAttr attr{.handled_access_fs = handled,
                    .handled_access_net = 0,
-                   .scoped = abi >= 6 ? kScopeAbstractUnix | kScopeSignal : 0};
+                   .scoped = abi < 6                              ? 0
+                             : signals == SignalScope::own_domain ? kScopeAbstractUnix | kScopeSignal
+                                                                  : kScopeAbstractUnix};
   const std::size_t size = abi >= 6 ? sizeof attr : abi >= 4 ? 2 * sizeof(std::uint64_t) : sizeof(std::uint64_t);
   const auto ruleset = static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attr, size, 0));
   if (ruleset < 0) return false;

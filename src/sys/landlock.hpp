@@ -21,9 +21,13 @@ struct PathRule {
 // The Landlock version of the running kernel; 0 when there is none.
 int landlock_abi() noexcept;
 
-// Confines this thread for good: file access to `rules`, no signal to and no abstract socket of anyone outside. Paths
-// that do not exist are skipped. Handles every right of the running ABI. Needs no_new_privs. Usable between fork and
+// Whom one may signal: those in the same Landlock domain, or whom the other locks allow. Processes that come into a
+// sandbox by different ways are in different domains.
+enum class SignalScope : std::uint8_t { own_domain, unscoped };
+
+// Confines this thread for good: file access to `rules`, no abstract socket of anyone outside. Paths that do not exist
+// are skipped. Handles every right of the running ABI. Needs no_new_privs. Usable between fork and
 // exec.
-bool restrict_with_landlock(std::span<const PathRule> rules, int abi) noexcept;
+bool restrict_with_landlock(std::span<const PathRule> rules, int abi, SignalScope signals) noexcept;
 
 }  // namespace cove::sys

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 namespace cove::sys {
 namespace {
@@ -35,6 +36,22 @@ bool give_up_capabilities() noexcept {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   const __user_cap_data_struct none[2] = {};
   return ::syscall(SYS_capset, &header, none) == 0;
+}
+
+bool keep_only(std::span<const int> capabilities) noexcept {
+  std::uint64_t kept = 0;
+  for (const int capability : capabilities) kept |= std::uint64_t{1} << capability;
+  for (int capability = 0; capability < 64; ++capability) {
+    if ((kept >> capability & 1) != 0 || ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+    if (errno == EINVAL) break;  // past the last one this kernel knows
+    return false;
+  }
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct data[2] = {};
+  for (int half = 0; half < 2; ++half) {
+    data[half].permitted = data[half].effective = static_cast<std::uint32_t>(kept >> (32 * half));
+  }
+  return ::syscall(SYS_capset, &header, data) == 0;
 }
 
 bool set_no_new_privileges() noexcept {

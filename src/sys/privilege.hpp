@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <span>
+
 namespace cove::sys {
 
 // For code between fork and exec: no allocation; false with errno set.
@@ -12,6 +14,8 @@ bool drop_all_capabilities() noexcept;
 // Empties those that are held, which everybody may: with no_new_privileges there is no way back to any.
 bool give_up_capabilities() noexcept;
 bool set_no_new_privileges() noexcept;
+// Keeps these capabilities (CAP_*) and no others, also over an exec by the namespace's root.
+bool keep_only(std::span<const int> capabilities) noexcept;
 // Real, effective and saved ids. Raw calls: glibc's wrappers signal every thread, and a fork has one.
 bool set_ids(uid_t uid, gid_t gid) noexcept;
 

@@ -21,6 +21,8 @@ enum class FrameType : std::uint16_t {
   kill_tree = 8,        // SIGKILL to a supervised process and all it started; its exit is reported as usual
   replay = 9,           // after `known`: send output from a number on, and whatever comes
   forget = 10,          // an ended process: its output will not be asked for again
+  channel_record = 11,  // one record for the process's channel
+  handover = 12,        // a process that was born without init: it is init's from now on
   // from init
   ready = 32,
   started = 33,
@@ -29,8 +31,9 @@ enum class FrameType : std::uint16_t {
   input_room = 36,  // the process took input up to an offset
   flood = 37,       // output far beyond its limit is being thrown away
   exited = 38,
-  known = 39,   // on a new connection, one for each process there is
-  synced = 40,  // every `known` has been said
+  known = 39,         // on a new connection, one for each process there is
+  synced = 40,        // every `known` has been said
+  channel_room = 41,  // the process took its channel's records up to a number of bytes
 };
 
 struct FrameHeader {

@@ -6,10 +6,27 @@ namespace cove::wire {
 namespace {
 
 bool known(Stream stream) {
-  return stream == Stream::out || stream == Stream::err;
+  return stream >= Stream::out && stream <= Stream::channel;
 }
 
 }  // namespace
+
+std::string encode(const Handover& message) {
+  std::string out;
+  Writer writer(out);
+  writer.number(message.pid);
+  writer.number(message.output_limit);
+  return out;
+}
+
+std::optional<Handover> decode_handover(std::string_view payload) {
+  Reader reader(payload);
+  Handover message;
+  message.pid = reader.number<std::int32_t>();
+  message.output_limit = reader.number<std::uint64_t>();
+  if (!reader.complete() || message.pid <= 1) return std::nullopt;
+  return message;
+}
 
 std::string encode(const Known& message) {
   std::string out;
@@ -18,6 +35,7 @@ std::string encode(const Known& message) {
   writer.number(message.first_sequence);
   writer.number(message.next_sequence);
   writer.number(message.input_received);
+  writer.number(message.channel_received);
   return out;
 }
 
@@ -28,6 +46,7 @@ std::optional<Known> decode_known(std::string_view payload) {
   message.first_sequence = reader.number<std::uint64_t>();
   message.next_sequence = reader.number<std::uint64_t>();
   message.input_received = reader.number<std::uint64_t>();
+  message.channel_received = reader.number<std::uint64_t>();
   if (!reader.complete() || message.state > ProcessState::ended) return std::nullopt;
   return message;
 }
@@ -39,6 +58,7 @@ std::string encode(const Spawn& message) {
   writer.number(message.terminal);
   writer.number(message.after_exit);
   writer.number(message.supervision);
+  writer.number(message.channel);
   writer.number(message.rows);
   writer.number(message.columns);
   writer.number(message.file_mode);
@@ -63,6 +83,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   message.terminal = reader.number<Terminal>();
   message.after_exit = reader.number<AfterExit>();
   message.supervision = reader.number<Supervision>();
+  message.channel = reader.number<Channel>();
   message.rows = reader.number<std::uint16_t>();
   message.columns = reader.number<std::uint16_t>();
   message.file_mode = reader.number<std::uint32_t>();
@@ -82,7 +103,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   }
   const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::make_link &&
                     message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox &&
-                    message.supervision <= Supervision::tree;
+                    message.supervision <= Supervision::tree && message.channel <= Channel::open;
   if (!sane) return std::nullopt;
   return message;
 }

@@ -27,6 +27,14 @@ enum class AfterExit : std::uint8_t { stay, end_sandbox };
 // Whether what the process starts can be told from what others started: only then can its whole tree be killed.
 enum class Supervision : std::uint8_t { none, tree };
 
+// A socket between the process and whoever drives it, beside its standard streams: descriptor kChannelFd in the
+// process. Records keep their borders; init passes them on unread.
+enum class Channel : std::uint8_t { none, open };
+inline constexpr int kChannelFd = 3;
+inline constexpr std::size_t kMaxRecord = 64U << 10;
+// How far the front may send records ahead of what `channel_room` said the process took.
+inline constexpr std::uint64_t kChannelAhead = 512U << 10;
+
 struct InlineFile {
   std::string path;
   std::uint32_t mode = 0644;
@@ -38,6 +46,7 @@ struct Spawn {
   Terminal terminal = Terminal::no;
   AfterExit after_exit = AfterExit::stay;
   Supervision supervision = Supervision::none;
+  Channel channel = Channel::none;
   std::uint16_t rows = 24;
   std::uint16_t columns = 80;
   std::uint32_t file_mode = 0644;
@@ -52,7 +61,11 @@ struct Spawn {
 // How far the front may send input ahead of what `input_room` said the process took: init holds no more than this.
 inline constexpr std::uint64_t kInputAhead = 256U << 10;
 
-enum class Stream : std::uint8_t { out = 1, err = 2 };
+enum class Stream : std::uint8_t { out = 1, err = 2, channel = 3 };
+inline constexpr Stream kStreams[] = {Stream::out, Stream::err, Stream::channel};
+constexpr std::size_t index_of(Stream stream) {
+  return static_cast<std::size_t>(stream) - 1;
+}
 
 // Events of a process are numbered: 1 is its start, then its output, then its end.
 inline constexpr std::uint64_t kFirstOutput = 2;
@@ -93,8 +106,18 @@ struct Known {
   std::uint64_t first_sequence = 0;  // of the output still held
   std::uint64_t next_sequence = 0;
   std::uint64_t input_received = 0;  // taken by the process, or waiting for it
+  std::uint64_t channel_received = 0;
 };
 
+// A process that was born in this sandbox without init's doing. The frame carries a descriptor for each end that init
+// is to hold, kHandoverFds of them.
+struct Handover {
+  std::int32_t pid = -1;  // in the sandbox
+  std::uint64_t output_limit = 0;
+};
+inline constexpr std::size_t kHandoverFds = 4;  // stdin to write, stdout and stderr to read, the channel
+
+std::string encode(const Handover& message);
 std::string encode(const Known& message);
 std::string encode(const Spawn& message);
 std::string encode(const Output& message);
@@ -103,6 +126,7 @@ std::string encode(const SpawnFailed& message);
 std::string encode(const Exited& message);
 
 // nullopt when the payload is not exactly such a message.
+std::optional<Handover> decode_handover(std::string_view payload);
 std::optional<Known> decode_known(std::string_view payload);
 std::optional<Spawn> decode_spawn(std::string_view payload);
 std::optional<Output> decode_output(std::string_view payload);

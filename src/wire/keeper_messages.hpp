@@ -20,6 +20,7 @@ enum class KeeperVerb : std::uint32_t {
   inspect = 5,
   adopt = 6,  // a sandbox of the keeper before: init_pid, group, host_uid as that one's `created` said
   sweep = 7,  // ends and removes every sandbox that was neither created by nor adopted into this keeper
+  birth = 8,  // of an interpreter in a sandbox; carries its stdin, stdout, stderr and channel; answered by `born`
 };
 
 // The control group of one sandbox, below the keeper's own.
@@ -28,6 +29,8 @@ struct GroupName {
 };
 
 enum class SandboxTerminal : std::uint32_t { none, available };
+// Whether processes may be born into the sandbox from a zygote.
+enum class SandboxBirths : std::uint32_t { none, possible };
 
 struct KeeperRequest {
   KeeperVerb verb{};
@@ -43,7 +46,7 @@ struct KeeperRequest {
   SandboxTerminal terminal{};
   std::int32_t init_pid = -1;
   std::int32_t host_uid = -1;
-  std::uint32_t reserved2 = 0;
+  SandboxBirths births{};
   GroupName group;
 };
 
@@ -54,6 +57,7 @@ enum class KeeperWord : std::uint32_t {
   gone = 4,           // answer to destroy: nothing is left
   died = 5,           // unasked: init ended by itself
   out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory
+  born = 8,           // answer to birth: it runs in the sandbox, every lock on; `born_pid`
   not_started = 7,    // unasked, the first and last word: the keeper itself could not start
 };
 
@@ -66,7 +70,7 @@ struct KeeperReply {
   std::int32_t host_uid = -1;  // as the keeper's user namespace counts
   std::int32_t init_pid = -1;  // on the host
   Errc code = Errc::io;        // with `failed`
-  std::uint32_t reserved2 = 0;
+  std::int32_t born_pid = -1;  // in the sandbox
   GroupName group;
   std::uint64_t memory_bytes = 0;  // in use
   std::uint64_t processes = 0;

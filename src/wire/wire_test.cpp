@@ -52,7 +52,7 @@ TEST(Spawn, RefusesNoProgramAndUnknownKinds) {
 }
 
 TEST(Output, RefusesAStreamThatDoesNotExist) {
-  EXPECT_FALSE(decode_output(encode(Output{.stream = static_cast<Stream>(3), .offset = 0, .bytes = "x"})));
+  EXPECT_FALSE(decode_output(encode(Output{.stream = static_cast<Stream>(4), .offset = 0, .bytes = "x"})));
   EXPECT_FALSE(decode_output(""));
 }
 

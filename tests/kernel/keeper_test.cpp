@@ -15,6 +15,7 @@
 #include "cove/one_shot.hpp"
 #include "kernel/requirement.hpp"
 #include "sandbox/init_link.hpp"
+#include "sys/record.hpp"
 
 namespace cove::keeper {
 namespace {
@@ -63,7 +64,8 @@ class KeeperTest : public testing::Test {
     }
   }
   wire::KeeperReply ask(const wire::KeeperRequest& request, UniqueFd control = {}) {
-    EXPECT_TRUE(keeper_->link().send(request, std::move(control)));
+    EXPECT_TRUE(
+        keeper_->link().send(request, control ? sys::descriptors(std::move(control)) : std::vector<UniqueFd>()));
     return reply();
   }
 
@@ -248,7 +250,7 @@ TEST(KeeperDeath, NothingOutlivesAKilledFront) {
                                       .inodes = limits.inodes,
                                       .pids = limits.pids,
                                       .cpu_millis = limits.cpu_millis};
-    if (!keeper->link().send(request, std::move(link->second))) ::_exit(2);
+    if (!keeper->link().send(request, sys::descriptors(std::move(link->second)))) ::_exit(2);
     link->first.spawn(1, shell("setsid sleep 1000 & sleep 1000"));
     wait_for(link->first, wire::FrameType::started);
     const pid_t pid = keeper->pid();

@@ -1,0 +1,27 @@
+# What becomes /cove/python in every sandbox.
+set(COVE_PYTHON_RUNTIME
+  cold.py
+  zygote.py
+  cove_runtime/__init__.py
+  cove_runtime/arrivals.py
+  cove_runtime/birth.py
+  cove_runtime/bundle.py
+  cove_runtime/channel.py
+  cove_runtime/charts.py
+  cove_runtime/commands.py
+  cove_runtime/comms.py
+  cove_runtime/figures.py
+  cove_runtime/history.py
+  cove_runtime/interrupts.py
+  cove_runtime/kernel.py
+  cove_runtime/main.py
+  cove_runtime/own.py
+  cove_runtime/plain.py
+  cove_runtime/program.py
+  cove_runtime/shell.py
+  cove_runtime/streams.py
+  cove_runtime/tables.py
+  cove_runtime/units.py
+  cove_runtime/variables.py
+  cove_runtime/warm.py
+)

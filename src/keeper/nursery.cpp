@@ -1,0 +1,173 @@
+#include "keeper/nursery.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "sys/process.hpp"
+#include "sys/record.hpp"
+
+namespace cove::keeper {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr std::chrono::seconds kBirthTime{2};     // longer than this, and the zygote is stuck
+constexpr std::chrono::seconds kWarmingTime{60};  // to load its modules
+constexpr milliseconds kFirstBackOff{50};
+constexpr milliseconds kLongestBackOff{10'000};
+
+}  // namespace
+
+void Nursery::open(jail::Plan plan) {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (options_.births == 0 || !epoll_) return;
+  plan_.emplace(std::move(plan));
+  start_zygote();
+}
+
+void Nursery::close() {
+  plan_.reset();
+  births_.clear();
+  retire(serving_, Farewell::now);
+  retire(warming_, Farewell::now);
+  for (const auto& retired : retired_) {
+    sys::kill_process(retired.process.pidfd.get());
+    siginfo_t info{};
+    ::waitid(P_PIDFD, static_cast<id_t>(retired.process.pidfd.get()), &info, WEXITED);
+  }
+  retired_.clear();
+}
+
+void Nursery::watch(int fd) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void Nursery::start_zygote() {
+  std::vector<std::string> words{"/usr/bin/python3", "-I", "-B", zygote::kProgram};
+  words.insert(words.end(), options_.modules.begin(), options_.modules.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  auto started = zygote::start(*plan_, argv.data());
+  back_off_ = std::clamp(back_off_ * 2, kFirstBackOff, kLongestBackOff);
+  next_start_ = Clock::now() + back_off_;
+  if (!started) return;  // tried again later; until then everything starts cold
+  warming_.emplace(Zygote{.process = std::move(*started), .since = Clock::now()});
+  watch(warming_->process.socket.get());
+}
+
+// It ends when its socket does.
+void Nursery::retire(std::optional<Zygote>& zygote, Farewell farewell) {
+  if (!zygote) return;
+  if (farewell == Farewell::now) sys::kill_process(zygote->process.pidfd.get());
+  zygote->process.socket.reset();
+  retired_.push_back({.process = std::move(zygote->process), .until = Clock::now() + kBirthTime});
+  zygote.reset();
+}
+
+bool Nursery::worn_out(const Zygote& zygote) const {
+  return zygote.births >= options_.births || Clock::now() - zygote.since >= options_.age;
+}
+
+Result<> Nursery::ask(Request request) {
+  if (!serving_) return fail(Errc::unavailable, "no zygote is warm");
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno(errno, "pipe");
+  Birth birth{.serial = request.serial, .report = UniqueFd(ends[0]), .until = Clock::now() + kBirthTime};
+  const UniqueFd report(ends[1]);
+  zygote::BirthRequest record{.locks = request.locks};
+  std::vector<int> fds{request.init_pidfd, report.get()};
+  for (const auto& fd : request.streams) fds.push_back(fd.get());
+  std::vector<UniqueFd> joins;
+  if (request.cgroup != nullptr) {
+    if (request.cgroup->unified_fd() >= 0) {
+      record.has_unified = 1;
+      fds.push_back(request.cgroup->unified_fd());
+    }
+    COVE_TRY(joins, request.cgroup->open_join_fds());
+    for (const auto& fd : joins) fds.push_back(fd.get());
+  }
+  // Never waits: a zygote with a full socket is a stuck one.
+  if (sys::send_record(serving_->process.socket.get(), std::as_bytes(std::span(&record, 1)), fds) < 0)
+    return fail(Errc::unavailable, "the zygote takes no more");
+  ++serving_->births;
+  watch(birth.report.get());
+  births_.push_back(std::move(birth));
+  return {};
+}
+
+void Nursery::hear(Zygote& zygote) {
+  zygote::Ready ready;
+  const auto n = ::recv(zygote.process.socket.get(), &ready, sizeof ready, MSG_DONTWAIT);
+  if (n == static_cast<ssize_t>(sizeof ready)) zygote.ready = true;
+}
+
+std::vector<Nursery::Done> Nursery::turn() {
+  std::array<epoll_event, 16> events;
+  [[maybe_unused]] const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  std::vector<Done> done;
+  const auto now = Clock::now();
+  bool stuck = false;
+  for (auto birth = births_.begin(); birth != births_.end();) {
+    zygote::Born born;
+    const auto n = ::read(birth->report.get(), &born, sizeof born);
+    const bool waiting = n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (waiting && now < birth->until) {
+      ++birth;
+      continue;
+    }
+    stuck = stuck || waiting;
+    if (n == static_cast<ssize_t>(sizeof born))
+      done.push_back({.serial = birth->serial, .born = born});
+    else
+      done.push_back({.serial = birth->serial,
+                      .born = fail(Errc::unavailable, waiting ? "the zygote does not answer" : "the newborn died")});
+    birth = births_.erase(birth);
+  }
+  if (stuck) retire(serving_, Farewell::now);
+
+  if (warming_) hear(*warming_);
+  const auto ended = [](const Zygote& zygote) {
+    siginfo_t info{};
+    return ::waitid(P_PIDFD, static_cast<id_t>(zygote.process.pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+  };
+  if (serving_ && ended(*serving_)) retire(serving_, Farewell::now);
+  if (warming_ && (ended(*warming_) || (!warming_->ready && now - warming_->since > kWarmingTime)))
+    retire(warming_, Farewell::now);
+  if (warming_ && warming_->ready) {
+    retire(serving_, Farewell::finish);
+    serving_ = std::exchange(warming_, std::nullopt);
+    back_off_ = {};
+  }
+  std::erase_if(retired_, [&](const Retired& retired) {
+    if (now >= retired.until) sys::kill_process(retired.process.pidfd.get());
+    siginfo_t info{};
+    return ::waitid(P_PIDFD, static_cast<id_t>(retired.process.pidfd.get()), &info, WEXITED | WNOHANG) == 0 &&
+           info.si_pid != 0;
+  });
+  if (plan_ && !warming_ && (!serving_ || worn_out(*serving_)) && now >= next_start_) start_zygote();
+  return done;
+}
+
+int Nursery::wait_millis() const {
+  if (!plan_) return retired_.empty() ? -1 : 10;
+  auto next = Clock::time_point::max();
+  for (const auto& birth : births_) next = std::min(next, birth.until);
+  if (warming_) next = std::min(next, warming_->since + kWarmingTime);
+  if (serving_ && !warming_) next = std::min(next, worn_out(*serving_) ? next_start_ : serving_->since + options_.age);
+  if (!serving_ && !warming_) next = std::min(next, next_start_);
+  if (!retired_.empty()) next = std::min(next, Clock::now() + milliseconds(10));
+  if (next == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+}  // namespace cove::keeper

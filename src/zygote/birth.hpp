@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "jail/locks.hpp"
+
+namespace cove::zygote {
+
+// What passes between the keeper and a zygote over one SOCK_SEQPACKET pair, and from a newborn over its report pipe.
+// Same host, same build: the machine's own layout is the wire.
+
+inline constexpr int kSocket = 3;  // in the zygote
+
+// The descriptors beside a BirthRequest, in order; then the control group's v2 directory if there is one, then v1
+// `tasks` files.
+enum BirthFd : std::size_t { kInit, kReport, kStdin, kStdout, kStderr, kChannel, kFirstGroupFd };
+
+struct BirthRequest {
+  std::uint32_t has_unified = 0;
+  jail::Locks locks;
+};
+
+// The first word of a zygote: its modules are loaded.
+struct Ready {
+  std::uint32_t modules = 0;
+};
+
+// The one word of a birth. End of file without it: the newborn died on its way.
+struct Born {
+  std::int32_t pid = -1;  // in the sandbox; -1: it failed
+  jail::Report failure;
+};
+
+}  // namespace cove::zygote

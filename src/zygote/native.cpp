@@ -1,0 +1,176 @@
+// The zygote's native half, a shared library that any CPython loads with ctypes. The interpreter calls
+// cove_zygote_serve and stays in it; what returns from there is a newborn inside a sandbox with every lock on.
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+#include <vector>
+
+#include "sys/privilege.hpp"
+#include "sys/record.hpp"
+#include "zygote/birth.hpp"
+
+namespace cove::zygote {
+namespace {
+
+constexpr int kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+
+struct Birth {
+  BirthRequest request;
+  std::vector<UniqueFd> fds;
+};
+
+void report_failure(const Birth& birth, jail::Stage stage) noexcept {
+  const Born word{.failure = {.stage = stage, .sys_errno = errno}};
+  [[maybe_unused]] const auto n = ::write(birth.fds[kReport].get(), &word, sizeof word);
+}
+
+bool join_groups(const Birth& birth) noexcept {
+  const auto first = kFirstGroupFd + birth.request.has_unified;
+  for (std::size_t i = first; i < birth.fds.size(); ++i) {
+    if (::write(birth.fds[i].get(), "0", 1) != 1) return false;
+  }
+  return true;
+}
+
+// The stand-in that made us shared our memory, and the kernel then forgets who reads the processor's number from it.
+void register_rseq() noexcept {
+#if defined(__x86_64__) || defined(__aarch64__)
+  if (__rseq_size == 0) return;
+  auto* area = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
+  ::syscall(SYS_rseq, area, 32, 0, RSEQ_SIG);
+#endif
+}
+
+bool set_descriptors(Birth& birth, int& report) noexcept {
+  // Out of the way of 0 to 4 first: the numbers may be among them.
+  int moved[5];
+  const std::size_t order[] = {kStdin, kStdout, kStderr, kChannel, kReport};
+  for (std::size_t i = 0; i < 5; ++i) {
+    moved[i] = ::fcntl(birth.fds[order[i]].get(), F_DUPFD_CLOEXEC, 64);
+    if (moved[i] < 0) return false;
+  }
+  report = moved[4];
+  for (int fd = 0; fd < 5; ++fd) {
+    if (::dup3(moved[fd], fd, fd >= 3 ? O_CLOEXEC : 0) < 0) return false;
+  }
+  report = 4;
+  return ::syscall(SYS_close_range, 5, ~0U, 0) == 0;
+}
+
+// The newborn's way into its sandbox. Never comes back on failure.
+void enter(Birth& birth) noexcept {
+  register_rseq();
+  const auto die = [&](jail::Stage stage) {
+    report_failure(birth, stage);
+    ::_exit(125);
+  };
+  if (::setns(birth.fds[kInit].get(), kNamespaces) != 0) die(jail::Stage::namespaces);
+  if (!sys::set_ids(jail::kInnerUid, jail::kInnerGid)) die(jail::Stage::take_ids);
+  if (::chdir("/workspace") != 0) die(jail::Stage::change_root);
+  int report = birth.fds[kReport].get();
+  const bool reset = jail::reset_process() && set_descriptors(birth, report);
+  const auto fail = [&](jail::Stage stage) {
+    const Born word{.failure = {.stage = stage, .sys_errno = errno}};
+    [[maybe_unused]] const auto n = ::write(report, &word, sizeof word);
+    ::_exit(125);
+  };
+  if (!reset) fail(jail::Stage::descriptors);
+  if (const auto stage = jail::put_on(birth.request.locks); stage != jail::Stage::none) fail(stage);
+  // Only now: what holds capabilities must not be looked into by others of the same uid.
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  const Born word{.pid = ::getpid()};
+  if (::write(report, &word, sizeof word) != static_cast<ssize_t>(sizeof word)) ::_exit(125);
+  ::close(report);
+  // What was open is closed; the vector must not close the numbers again.
+  for (auto& fd : birth.fds) [[maybe_unused]]
+    const int forgotten = fd.release();
+}
+
+// Runs as the stand-in, in the sandbox's pid namespace and groups. Ends there; returns in the newborn.
+[[gnu::noinline]] void stand_in(Birth& birth) noexcept {
+  if (!join_groups(birth)) {
+    report_failure(birth, jail::Stage::join_cgroup);
+    ::_exit(1);
+  }
+  // glibc's own: the newborn's thread must know its new id, and libraries may have asked to hear of forks.
+  const pid_t newborn = ::fork();
+  if (newborn < 0) report_failure(birth, jail::Stage::fork);
+  if (newborn != 0) ::_exit(0);
+}
+
+// A child that borrows our memory, as of vfork(2), so that only the newborn's own fork copies it. The stand-in's end
+// makes the newborn a child of the sandbox's init. 0 in the newborn; in the zygote the stand-in's pid, or -1.
+[[gnu::noinline]] long begin(Birth& birth) noexcept {
+  clone_args args{};
+  args.exit_signal = SIGCHLD;
+  if (birth.request.has_unified != 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<std::uint64_t>(birth.fds[kFirstGroupFd].get());
+  }
+  long pid = -1;
+#if defined(__x86_64__)
+  args.flags |= CLONE_VM | CLONE_VFORK;
+  // Inline: two processes return here on one stack, and a call's return address would be overwritten by the first.
+  asm volatile("syscall" : "=a"(pid) : "a"(SYS_clone3), "D"(&args), "S"(sizeof args) : "rcx", "r11", "memory");
+  if (pid < 0) {
+    errno = static_cast<int>(-pid);
+    pid = -1;
+  }
+#else
+  pid = ::syscall(SYS_clone3, &args, sizeof args);
+#endif
+  if (pid == 0) stand_in(birth);
+  return pid;
+}
+
+// True in the newborn.
+bool give_birth(Birth& birth) noexcept {
+  // For children alone; forks of this process that are not births do not happen.
+  if (::setns(birth.fds[kInit].get(), CLONE_NEWPID) != 0) {
+    report_failure(birth, jail::Stage::namespaces);
+    return false;
+  }
+  const long pid = begin(birth);
+  if (pid == 0) {
+    enter(birth);
+    return true;
+  }
+  if (pid < 0) report_failure(birth, jail::Stage::fork);
+  while (pid > 0 && ::waitpid(static_cast<pid_t>(pid), nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return false;
+}
+
+int serve() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  const Ready ready{};
+  if (sys::send_record(kSocket, std::as_bytes(std::span(&ready, 1))) < 0) ::_exit(1);
+  while (true) {
+    Birth birth;
+    const auto n = sys::receive_record(kSocket, std::as_writable_bytes(std::span(&birth.request, 1)), birth.fds,
+                                       sys::Waiting::yes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n != static_cast<ssize_t>(sizeof birth.request)) ::_exit(0);  // the keeper is gone, or has another
+    if (birth.fds.size() < kFirstGroupFd + birth.request.has_unified) continue;
+    if (give_birth(birth)) return 0;
+  }
+}
+
+}  // namespace
+}  // namespace cove::zygote
+
+extern "C" __attribute__((visibility("default"))) int cove_zygote_serve() {
+  return cove::zygote::serve();
+}
