@@ -152,6 +152,7 @@ std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
 void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (!process->end_) process->stop(Reason::cancelled);
   if (processes_.erase(process->number_) == 0) return;
+  remembered_.erase(process->number_);
   if (process->request_.delivery == Delivery::newest && !process->request_.whole) let_go(process->held_);
   process->sandbox_ = nullptr;
   if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
