@@ -82,7 +82,8 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
     const bool unborn = sandbox->state() == State::creating && sandbox->row().init_pid == 0;
     if (!inherited && (unborn || sandbox->state() == State::gone)) continue;
     auto adopted = co_await sandbox->adopt_into_keeper();
-    if (adopted && inherited) adopted = co_await sandbox->reconnect();
+    // One that is being ended already needs no line.
+    if (adopted && inherited && sandbox->state() == State::creating) adopted = co_await sandbox->reconnect();
     if (adopted) {
       counters_.adopted += inherited ? 1 : 0;
       continue;

@@ -238,6 +238,21 @@ def test_an_upload_that_was_cut_off_by_a_crash_leaves_nothing(fresh_server):
     assert wait_until(lambda: server.out(name, "ls -A") == "", 8)
 
 
+def test_a_server_told_to_stop_as_soon_as_it_is_there_still_ends_its_sandboxes(fresh_server):
+    server = fresh_server("--on-exit", "destroy")
+    name, marker = server.create(), new_marker()
+    server.start_process(name, "sh", "-c", f"while :; do sleep 0.1; done; : {marker}")
+    assert wait_until(lambda: processes_with(marker))
+    server.kill9()
+    # A database that takes a while to look through: the front hears nothing in that time.
+    with contextlib.closing(database(server)) as opened, opened:
+        opened.executemany("INSERT INTO events (at_unix_ms, tenant, type, sandbox, pod_name, data_json) VALUES (1, 'x', 'x', 'x', 'x', ?)", (["x" * 500] for _ in range(200_000)))
+    server.start(wait=False)
+    assert wait_until(lambda: named(server, "cove-front"), 10)
+    assert server.stop() == 0
+    assert processes_with(marker) == []
+
+
 def test_events_and_idempotency_keys_outlive_the_server(fresh_server):
     server = fresh_server()
     first = server.post("/v1/sandboxes", {"ttlSeconds": 60}, headers={"Idempotency-Key": "key"})
