@@ -287,8 +287,12 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
       while (!(*made)->end_ && !(*made)->failure_) co_await (*made)->changed().wait();
       if (link_) forget(*made);
       if (state_ != State::running || !link_) co_return not_there();
-      process = co_await attempt(request, wire::SpawnKind::program);
-      if (!process) co_return process;
+      if (const auto& refused = (*made)->failure_) {
+        (*process)->failure_ = refused;
+      } else {
+        process = co_await attempt(request, wire::SpawnKind::program);
+        if (!process) co_return process;
+      }
     }
     if ((*process)->failure_ && (*process)->failure_->stage == wire::SpawnStage::directory) {
       const int why = (*process)->failure_->sys_errno;
