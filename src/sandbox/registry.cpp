@@ -8,7 +8,6 @@
 
 #include "async/deadline.hpp"
 #include "base/clock.hpp"
-#include "base/io.hpp"
 #include "base/random.hpp"
 
 namespace cove::sandbox {
@@ -22,12 +21,6 @@ constexpr std::uint64_t kPruneEvery = 1000;
 
 std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
-}
-
-std::string this_boot() {
-  auto text = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id").value_or("unknown\n");
-  text.pop_back();
-  return text;
 }
 
 }  // namespace
@@ -44,7 +37,7 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
       sooner_(executor),
       events_changed_(executor),
-      boot_id_(this_boot()) {}
+      boot_id_(boot_id()) {}
 
 // What the server before us wrote down. Nothing of another boot can still live.
 Result<> Registry::take_over() {
