@@ -27,8 +27,7 @@ std::string pod_name() {
 
 Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
                    Options options, Log log, std::function<void()> on_keeper_hung)
-    : executor_(executor),
-      tasks_(tasks),
+    : tasks_(tasks),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
@@ -87,7 +86,6 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
                      adopted.error().message));
     ++counters_.lost;
     tell("lost", *sandbox);
-    if (inherited) sandbox->give_up_inheritance();
     tasks_.spawn("remove a lost sandbox", remove(sandbox, "lost"));
   }
   const wire::KeeperRequest sweep{.verb = wire::KeeperVerb::sweep};
@@ -203,8 +201,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   by_id_.emplace(sandbox->row().id, sandbox);
   auto made = co_await sandbox->create();
   if (!made) {
-    // Whatever was made of it goes; that nothing is left is seen to in the background.
-    sandbox->set_state(State::running);
+    // Whatever was made of it goes.
     co_await remove(sandbox, "failed");
     // Whatever the kernel said, it said it to us: to the caller it is a failure of the server, or one that may pass.
     auto error = made.error();

@@ -102,7 +102,6 @@ class Registry {
   async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
 
-  boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
   store::Store& store_;
   Options options_;

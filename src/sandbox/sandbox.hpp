@@ -96,10 +96,6 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> create();
   async::Task<Result<>> adopt_into_keeper();
   async::Task<Result<>> reconnect();
-  void give_up_inheritance() {
-    inherited_ = false;
-    set_state(State::running);
-  }
   async::Task<> destroy();
   void set_state(State state);
   void persist_expiry();
