@@ -176,6 +176,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   }
   if (auto allowed = check_quotas(request, quotas); !allowed) co_return tl::unexpected<Error>(allowed.error());
 
+  request.limits.disk_bytes = std::min(request.limits.disk_bytes, most_disk_bytes(request.limits.memory_bytes));
   store::SandboxRow row{.tenant = request.tenant,
                         .name = request.name,
                         .id = std::string(SandboxId::random().view()),

@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 namespace json = boost::json;
 
-constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remembers
+constexpr std::ptrdiff_t kMostProcesses = 64;  // running in one sandbox, besides what it starts itself
+constexpr std::size_t kFinishedKept = 64;      // ended processes a sandbox remembers
 constexpr milliseconds kReleaseGrace{5000};
 constexpr milliseconds kCountTime{20};        // that a start waits for the counters of the ends before it
 constexpr std::size_t kHeldMost = 4U << 20;   // bytes of events of one sandbox in the server's memory
@@ -275,6 +276,12 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
   }
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (state_ != State::running || !link_) co_return not_there();
+  if (request.kind == ProcessKind::background) {
+    const auto others = processes();
+    if (std::ranges::count_if(others, [](const auto& other) { return !other->end(); }) >= kMostProcesses)
+      co_return fail(Errc::quota,
+                     fmt::format("{} processes run in this sandbox already: end one first", kMostProcesses));
+  }
   request.directory = normal_directory(request.directory);
   auto process = co_await attempt(request, wire::SpawnKind::program);
   if (!process) co_return process;

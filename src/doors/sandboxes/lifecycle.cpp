@@ -96,14 +96,10 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const conf
   request.limits.inodes = limits.inodes;
 
   json::array notes;
-  // Everything a sandbox writes is memory: what it may write must leave some.
-  const auto writable = request.limits.memory_bytes / 4 * 3;
-  if (request.limits.disk_bytes > writable) {
-    if (body.contains("ephemeralStorageLimit")) {
-      notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
-                                     format_size(writable), format_size(request.limits.disk_bytes)));
-    }
-    request.limits.disk_bytes = writable;
+  const auto writable = sandbox::most_disk_bytes(request.limits.memory_bytes);
+  if (request.limits.disk_bytes > writable && body.contains("ephemeralStorageLimit")) {
+    notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
+                                   format_size(writable), format_size(request.limits.disk_bytes)));
   }
   COVE_TRY(const auto image, text_field(body, "image"));
   if (image && image->size() > kImageLimit)
