@@ -1,18 +1,13 @@
 """`make soak`, the server's part: mixed executions in living sandboxes, then create and delete; every reason right, nothing left, memory flat."""
 import argparse
-import collections
-import concurrent.futures
 import json
-import pathlib
 import socket
 import sys
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-import conftest  # noqa: E402  (the leak check is the tests')
-from server_bench import Client, Server  # noqa: E402
+from server_bench import Client, Server
+from soak_report import Soak
 
 local = threading.local()
 
@@ -64,18 +59,21 @@ def life(port, number):
     return None if result["stdout"] == "here\n" else f"life: {result}"
 
 
-def phase(server, title, count, work, at_once, wrong):
-    """Runs `work` over the numbers; returns the server's memory after a fifth and at the end, in KiB."""
-    start, early = time.monotonic(), 0
-    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        for done, problem in enumerate(pool.map(work, range(count)), 1):
-            if problem:
-                wrong[problem] += 1
-            if done == max(1, count // 5):
-                early = server.front_kib()
-            if done % 1000 == 0:
-                print(f"{title}: {done} of {count}, {sum(wrong.values())} wrong, {done / (time.monotonic() - start):.0f} a second, {server.front_kib()} KiB", flush=True)
-    return early, server.front_kib()
+def phase(soak, server, title, count, work, at_once):
+    """The server's memory after a fifth and at the end must be about the same."""
+    early = 0
+
+    def memory(done):
+        nonlocal early
+        if done == max(1, count // 5):
+            early = server.front_kib()
+        return f", {server.front_kib()} KiB" if done % 1000 == 0 else ""
+
+    soak.run(title, count, work, at_once, every=1000, aside=memory)
+    late = server.front_kib()
+    print(f"{title}: {early} KiB after a fifth, {late} KiB at the end")
+    if late > early * 1.05 + 4096:
+        soak.wrong[f"{title}: memory grew from {early} to {late} KiB"] += 1
 
 
 def main():
@@ -85,27 +83,16 @@ def main():
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--sandboxes", type=int, default=16)
     options = parser.parse_args()
-    before = conftest.HostState().things
-    wrong = collections.Counter()
+    soak = Soak()
     server = Server(options.cove)
     try:
         for i in range(options.sandboxes):
             Client(server.port).ask("PUT", f"/v1/sandboxes/soak{i}", {"memoryLimit": "128Mi", "ephemeralStorageLimit": "32Mi"})
-        grown = [phase(server, "executions", options.count, lambda n: execution(server.port, n, options.sandboxes), options.at_once, wrong),
-                 phase(server, "lives", options.count, lambda n: life(server.port, n), options.at_once, wrong)]
+        phase(soak, server, "executions", options.count, lambda n: execution(server.port, n, options.sandboxes), options.at_once)
+        phase(soak, server, "lives", options.count, lambda n: life(server.port, n), options.at_once)
     finally:
         server.stop()
-    for title, (early, late) in zip(("executions", "lives"), grown):
-        print(f"{title}: {early} KiB after a fifth, {late} KiB at the end")
-        if late > early * 1.05 + 4096:
-            wrong[f"{title}: memory grew from {early} to {late} KiB"] += 1
-    left = conftest.left_behind(before)
-    for problem, times in wrong.most_common():
-        print(f"wrong {times} times: {problem}")
-    for leak in left:
-        print(f"left behind: {leak}")
-    print(f"{2 * options.count - sum(wrong.values())} passed, {sum(wrong.values()) + len(left)} failed")
-    return 1 if wrong or left else 0
+    return soak.report()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,10 @@
 """`make soak`: thousands of one-shot sandboxes of every kind, some at once, then nothing may be left. Bounded in count."""
 import argparse
-import collections
-import concurrent.futures
 import json
-import pathlib
 import subprocess
 import sys
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-import conftest  # noqa: E402  (the leak check is the tests')
+from soak_report import Soak
 
 KINDS = [
     ("ok", ["-c", "print(1)"], "exited", 0),
@@ -38,22 +33,9 @@ def main():
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--at-once", type=int, default=4)
     options = parser.parse_args()
-    before = conftest.HostState().things
-    wrong = collections.Counter()
-    start = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
-        for done, problem in enumerate(pool.map(lambda number: one(options.cove, number), range(options.count)), 1):
-            if problem:
-                wrong[problem] += 1
-            if done % 500 == 0:
-                print(f"{done} of {options.count}, {sum(wrong.values())} wrong, {done / (time.monotonic() - start):.0f} a second", flush=True)
-    left = conftest.left_behind(before)
-    for problem, times in wrong.most_common():
-        print(f"wrong {times} times: {problem}")
-    for leak in left:
-        print(f"left behind: {leak}")
-    print(f"{options.count - sum(wrong.values())} passed, {sum(wrong.values()) + len(left)} failed")
-    return 1 if wrong or left else 0
+    soak = Soak()
+    soak.run("runs", options.count, lambda number: one(options.cove, number), options.at_once)
+    return soak.report()
 
 
 if __name__ == "__main__":

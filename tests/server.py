@@ -51,7 +51,7 @@ class Answer:
 
 
 class Server:
-    def __init__(self, *flags, env=None, listen=None):
+    def __init__(self, *flags, env=None, listen=None, user=None, binary=COVE):
         self.flags = [str(flag) for flag in flags]
         self.env = env or {}
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-server-"))
@@ -61,18 +61,22 @@ class Server:
         self.popen = None
         self.port = None
         self.listen = listen
+        self.user = user  # a number, instead of the caller's
+        self.binary = binary
+        if user is not None:
+            os.chown(self.directory, user, user)
         self.started_in = None  # seconds until /healthz was OK
 
     # --- its life
 
     def start(self, *more, wait=True):
         listen = self.listen or f"127.0.0.1:{self.port or 0}"
-        arguments = [COVE, "serve", "--listen", listen, "--state-dir", self.state_dir, *self.flags, *more]
+        arguments = [self.binary, "serve", "--listen", listen, "--state-dir", self.state_dir, *self.flags, *more]
         self.log_path.touch()
         before = self.log_path.stat().st_size
         began = time.monotonic()
         with open(self.log_path, "ab") as log:
-            self.popen = subprocess.Popen([str(word) for word in arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.env})
+            self.popen = subprocess.Popen([str(word) for word in arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.env}, user=self.user)
         if not wait:
             return self
         deadline = began + READY

@@ -16,6 +16,9 @@ inline std::chrono::milliseconds boot_time() {
   return std::chrono::milliseconds(ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000);
 }
 
+// Another one after every start of the machine.
+std::string boot_id();
+
 // For people, never for deciding anything.
 inline std::int64_t unix_millis() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())

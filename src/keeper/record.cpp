@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "base/clock.hpp"
 #include "base/io.hpp"
 #include "base/text.hpp"
 
@@ -16,12 +17,6 @@ constexpr const char* kName = "keeper";
 
 std::string path_in(const std::string& state_dir) {
   return state_dir + "/" + kName;
-}
-
-std::string boot_id() {
-  auto text = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id").value_or("unknown\n");
-  text.pop_back();
-  return text;
 }
 
 std::uint64_t number(std::string_view text) {

@@ -340,9 +340,25 @@ Result<> Service::adopt(const wire::KeeperRequest& request) {
 
 void Service::sweep() {
   std::set<std::string> known;
+  std::set<pid_t> known_inits;
   if (spare_cgroup_) known.insert(spare_cgroup_->name());
   for (const auto& [number, sandbox] : sandboxes_) {
     if (sandbox.cgroup) known.insert(sandbox.cgroup->name());
+    known_inits.insert(sandbox.process.pid);
+  }
+  // By their inits, as there may be no groups; and until its init is gone a stray has its user id.
+  for (const auto pid : our_inits()) {
+    if (known_inits.contains(pid)) continue;
+    Sandbox sandbox;
+    sandbox.process.pid = pid;
+    sandbox.process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    // Looked at again with the handle in hand: the number may have become somebody else's.
+    const auto uid = user_of(pid);
+    if (!sandbox.process.pidfd || !is_our_init(pid) || !uid) continue;
+    sandbox.uid = *uid;
+    sandbox.running = true;
+    uids_.insert(sandbox.uid);
+    end(keep_watch(std::move(sandbox)));
   }
   for (auto& name : options_.tree->leaves()) {
     if (known.contains(name)) continue;

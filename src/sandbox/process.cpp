@@ -44,7 +44,7 @@ InitLink* Process::link() const {
 }
 
 milliseconds Process::age() const {
-  return end_ ? end_->wall : since(started_at_);
+  return end() ? end()->wall : since(started_at_);
 }
 
 std::string Process::text_of(Event::Kind kind) const {
@@ -187,7 +187,7 @@ void Process::allow_grace() {
 
 // Orders wait in our memory until init reads them.
 Result<> Process::check_orders() const {
-  if (end_ || link() == nullptr) return fail(Errc::conflict, "the process has ended");
+  if (end() || link() == nullptr) return fail(Errc::conflict, "the process has ended");
   if (link()->waiting() > kOrdersAhead)
     return fail(Errc::conflict, "the sandbox takes no more orders now: it is paused, or has no processor time");
   return {};

@@ -70,7 +70,8 @@ class Process : public std::enable_shared_from_this<Process> {
   [[nodiscard]] const ProcessRequest& request() const { return request_; }
   [[nodiscard]] std::int64_t started_unix_ms() const { return started_unix_ms_; }
   [[nodiscard]] std::chrono::milliseconds age() const;
-  [[nodiscard]] const std::optional<ProcessEnd>& end() const { return end_; }
+  // Known as soon as it is over; after a restart that may be before its last events have come again.
+  [[nodiscard]] const std::optional<ProcessEnd>& end() const { return end_ ? end_ : judged_; }
   [[nodiscard]] std::uint64_t first_sequence() const { return events_.empty() ? next_ : events_.front().sequence; }
   [[nodiscard]] std::uint64_t last_sequence() const { return next_ - 1; }
   [[nodiscard]] const std::deque<Event>& events() const { return events_; }

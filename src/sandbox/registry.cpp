@@ -8,7 +8,6 @@
 
 #include "async/deadline.hpp"
 #include "base/clock.hpp"
-#include "base/io.hpp"
 #include "base/random.hpp"
 
 namespace cove::sandbox {
@@ -24,18 +23,11 @@ std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
 }
 
-std::string this_boot() {
-  auto text = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id").value_or("unknown\n");
-  text.pop_back();
-  return text;
-}
-
 }  // namespace
 
 Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
                    Options options, Log log, std::function<void()> on_keeper_hung)
-    : executor_(executor),
-      tasks_(tasks),
+    : tasks_(tasks),
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
@@ -44,7 +36,7 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
       sooner_(executor),
       events_changed_(executor),
-      boot_id_(this_boot()) {}
+      boot_id_(boot_id()) {}
 
 // What the server before us wrote down. Nothing of another boot can still live.
 Result<> Registry::take_over() {
@@ -82,7 +74,8 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
     const bool unborn = sandbox->state() == State::creating && sandbox->row().init_pid == 0;
     if (!inherited && (unborn || sandbox->state() == State::gone)) continue;
     auto adopted = co_await sandbox->adopt_into_keeper();
-    if (adopted && inherited) adopted = co_await sandbox->reconnect();
+    // One that is being ended already needs no line.
+    if (adopted && inherited && sandbox->state() == State::creating) adopted = co_await sandbox->reconnect();
     if (adopted) {
       counters_.adopted += inherited ? 1 : 0;
       continue;
@@ -93,7 +86,6 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
                      adopted.error().message));
     ++counters_.lost;
     tell("lost", *sandbox);
-    if (inherited) sandbox->give_up_inheritance();
     tasks_.spawn("remove a lost sandbox", remove(sandbox, "lost"));
   }
   const wire::KeeperRequest sweep{.verb = wire::KeeperVerb::sweep};
@@ -184,6 +176,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   }
   if (auto allowed = check_quotas(request, quotas); !allowed) co_return tl::unexpected<Error>(allowed.error());
 
+  request.limits.disk_bytes = std::min(request.limits.disk_bytes, most_disk_bytes(request.limits.memory_bytes));
   store::SandboxRow row{.tenant = request.tenant,
                         .name = request.name,
                         .id = std::string(SandboxId::random().view()),
@@ -209,8 +202,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   by_id_.emplace(sandbox->row().id, sandbox);
   auto made = co_await sandbox->create();
   if (!made) {
-    // Whatever was made of it goes; that nothing is left is seen to in the background.
-    sandbox->set_state(State::running);
+    // Whatever was made of it goes.
     co_await remove(sandbox, "failed");
     // Whatever the kernel said, it said it to us: to the caller it is a failure of the server, or one that may pass.
     auto error = made.error();

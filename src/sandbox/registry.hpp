@@ -32,6 +32,11 @@ struct CreateRequest {
   std::string notes_json = "[]";
 };
 
+// Everything a sandbox writes is memory: what it may write must leave some. Registry::ensure gives no more than this.
+constexpr std::uint64_t most_disk_bytes(std::uint64_t memory_bytes) {
+  return memory_bytes / 4 * 3;
+}
+
 // What one tenant may have; 0: no limit of its own.
 struct Quotas {
   std::uint32_t sandboxes = 0;
@@ -102,7 +107,6 @@ class Registry {
   async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
 
-  boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
   store::Store& store_;
   Options options_;

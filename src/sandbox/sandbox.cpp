@@ -148,11 +148,11 @@ async::Task<Result<>> Sandbox::reconnect() {
     remembered_.emplace(row.number, std::move(row));
   }
   state_ = row_.state == "paused" ? State::paused : State::running;
+  // Known from what was written down until init has spoken.
+  for (const auto& [number, row] : remembered_) restore(row);
   // A frozen init takes no connection, and its queue is short: it is called when it is resumed.
   if (state_ == State::running) {
     if (auto connected = connect(); !connected) co_return connected;
-  } else {
-    for (const auto& [number, row] : remembered_) restore(row);
   }
   inherited_ = false;
   changed_.notify_all();

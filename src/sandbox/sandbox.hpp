@@ -96,10 +96,6 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> create();
   async::Task<Result<>> adopt_into_keeper();
   async::Task<Result<>> reconnect();
-  void give_up_inheritance() {
-    inherited_ = false;
-    set_state(State::running);
-  }
   async::Task<> destroy();
   void set_state(State state);
   void persist_expiry();
@@ -115,7 +111,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   Result<> connect();
   static async::Task<> listen(std::shared_ptr<Sandbox> self, std::shared_ptr<Readiness> readiness);
   void handle(const wire::Frame& frame);
-  std::shared_ptr<Process> restore(const store::ProcessRow& row);
+  void restore(const store::ProcessRow& row);
   void on_known(std::uint32_t number, const wire::Known& known);
   void on_synced();
   void on_link_closed();

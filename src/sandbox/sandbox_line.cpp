@@ -124,7 +124,7 @@ void Sandbox::handle(const wire::Frame& frame) {
 }
 
 // A process that the front before us started, as far as it was written down.
-std::shared_ptr<Process> Sandbox::restore(const store::ProcessRow& row) {
+void Sandbox::restore(const store::ProcessRow& row) {
   ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background : ProcessKind::exec};
   boost::system::error_code failed;
   if (const auto command = json::parse(row.command_json, failed); !failed && command.is_array()) {
@@ -140,7 +140,16 @@ std::shared_ptr<Process> Sandbox::restore(const store::ProcessRow& row) {
   process->started_at_ = std::chrono::steady_clock::now() - milliseconds(unix_millis() - row.started_unix_ms);
   process->oom_kills_before_ = oom_kills_;
   process->pids_refused_before_ = pids_refused_;
-  return process;
+  if (row.end) {
+    process->judged_ = ProcessEnd{.reason = reason_of(row.end->reason),
+                                  .exit_status = row.end->exit_code.value_or(0),
+                                  .signal = row.end->signal.value_or(0),
+                                  .wall = milliseconds(row.end->duration_ms),
+                                  .cpu = milliseconds(row.end->cpu_ms),
+                                  .out_bytes = row.end->stdout_bytes,
+                                  .err_bytes = row.end->stderr_bytes};
+    process->input_open_ = false;
+  }
 }
 
 // Init tells of a process that a front before us started. What nobody waits for any more is ended.
@@ -174,18 +183,8 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
     return;
   }
   const auto& row = found->second;
-  auto process = find_process(number);
-  if (!process) process = restore(row);
+  const auto process = find_process(number);
   process->on_known(known);
-  if (row.end) {
-    process->judged_ = ProcessEnd{.reason = reason_of(row.end->reason),
-                                  .exit_status = row.end->exit_code.value_or(0),
-                                  .signal = row.end->signal.value_or(0),
-                                  .wall = milliseconds(row.end->duration_ms),
-                                  .cpu = milliseconds(row.end->cpu_ms),
-                                  .out_bytes = row.end->stdout_bytes,
-                                  .err_bytes = row.end->stderr_bytes};
-  }
   if (row.deadline_boot_ms != 0 && known.state != wire::ProcessState::ended)
     process->arm(std::max(milliseconds(0), milliseconds(row.deadline_boot_ms) - boot_time()));
   link_->replay(number, known.first_sequence);
@@ -232,6 +231,7 @@ void Sandbox::on_link_lost() {
   if (readiness_) readiness_->give_up();
   readiness_.reset();
   link_.reset();
+  remembered_.clear();
   for (const auto& [number, process] : std::exchange(processes_, {})) {
     process->sandbox_ = nullptr;
     if (process->end_) continue;

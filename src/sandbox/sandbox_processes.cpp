@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 namespace json = boost::json;
 
-constexpr std::size_t kFinishedKept = 64;  // ended processes a sandbox remembers
+constexpr std::ptrdiff_t kMostProcesses = 64;  // running in one sandbox, besides what it starts itself
+constexpr std::size_t kFinishedKept = 64;      // ended processes a sandbox remembers
 constexpr milliseconds kReleaseGrace{5000};
 constexpr milliseconds kCountTime{20};        // that a start waits for the counters of the ends before it
 constexpr std::size_t kHeldMost = 4U << 20;   // bytes of events of one sandbox in the server's memory
@@ -152,6 +153,7 @@ std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
 void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (!process->end_) process->stop(Reason::cancelled);
   if (processes_.erase(process->number_) == 0) return;
+  remembered_.erase(process->number_);
   if (process->request_.delivery == Delivery::newest && !process->request_.whole) let_go(process->held_);
   process->sandbox_ = nullptr;
   if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
@@ -274,6 +276,12 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
   }
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (state_ != State::running || !link_) co_return not_there();
+  if (request.kind == ProcessKind::background) {
+    const auto others = processes();
+    if (std::ranges::count_if(others, [](const auto& other) { return !other->end(); }) >= kMostProcesses)
+      co_return fail(Errc::quota,
+                     fmt::format("{} processes run in this sandbox already: end one first", kMostProcesses));
+  }
   request.directory = normal_directory(request.directory);
   auto process = co_await attempt(request, wire::SpawnKind::program);
   if (!process) co_return process;
@@ -286,8 +294,12 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
       while (!(*made)->end_ && !(*made)->failure_) co_await (*made)->changed().wait();
       if (link_) forget(*made);
       if (state_ != State::running || !link_) co_return not_there();
-      process = co_await attempt(request, wire::SpawnKind::program);
-      if (!process) co_return process;
+      if (const auto& refused = (*made)->failure_) {
+        (*process)->failure_ = refused;
+      } else {
+        process = co_await attempt(request, wire::SpawnKind::program);
+        if (!process) co_return process;
+      }
     }
     if ((*process)->failure_ && (*process)->failure_->stage == wire::SpawnStage::directory) {
       const int why = (*process)->failure_->sys_errno;

@@ -126,6 +126,10 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
               }),
       signals_(loop_, SIGTERM, SIGHUP) {
   describe_metrics();
+  // Blocked since before we were: what came in the meantime is heard now.
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 void Front::ask_for_keeper() {
@@ -173,6 +177,7 @@ Task<> Front::hear_supervisor() {
     UniqueFd link;
     const auto size = sys::receive_record(options_.supervisor.get(), std::span(&word, 1), link);
     if (size == 0) co_return;
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (!link) {
       // Lost on the way, for want of a descriptor or of memory: another is asked for until one comes.
       co_await async::sleep_for(std::chrono::milliseconds(200));

@@ -251,9 +251,11 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
     if (moved[i] < 0 || ::dup3(moved[i], 3 + static_cast<int>(i), O_CLOEXEC) < 0) ::_exit(1);
   }
   ::syscall(SYS_close_range, 3 + moved.size(), ~0U, 0);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Those the front handles wait until it can.
+  sigset_t handled;
+  ::sigemptyset(&handled);
+  for (const int number : {SIGTERM, SIGHUP}) ::sigaddset(&handled, number);
+  ::sigprocmask(SIG_SETMASK, &handled, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   const bool root = ::geteuid() == 0;
   if (root && !show_front_directory(front_directory_)) ::_exit(1);

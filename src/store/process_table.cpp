@@ -31,7 +31,6 @@ ProcessTable::ProcessTable(Database& database)
       finish_(database,
               fmt::format("UPDATE processes SET ({}) = ({}) WHERE sandbox = ? AND number = ?", kEnd, marks(kEnd))),
       erase_(database, "DELETE FROM processes WHERE sandbox = ? AND number = ?"),
-      erase_all_(database, "DELETE FROM processes WHERE sandbox = ?"),
       of_(database, fmt::format("SELECT {}, {} FROM processes WHERE sandbox = ? ORDER BY number", kStart, kEnd)) {}
 
 Result<> ProcessTable::insert(const ProcessRow& row) {
@@ -46,10 +45,6 @@ Result<> ProcessTable::finish(std::string_view sandbox, std::uint32_t number, co
 
 Result<> ProcessTable::erase(std::string_view sandbox, std::uint32_t number) {
   return erase_.run(sandbox, number);
-}
-
-Result<> ProcessTable::erase_all(std::string_view sandbox) {
-  return erase_all_.run(sandbox);
 }
 
 Result<std::vector<ProcessRow>> ProcessTable::of(std::string_view sandbox) {

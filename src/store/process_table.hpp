@@ -47,13 +47,12 @@ class ProcessTable {
   // Errc::not_found when there is no such process.
   Result<> finish(std::string_view sandbox, std::uint32_t number, const ProcessEnd& end);
   Result<> erase(std::string_view sandbox, std::uint32_t number);
-  Result<> erase_all(std::string_view sandbox);
   // By number.
   Result<std::vector<ProcessRow>> of(std::string_view sandbox);
 
  private:
   Database& database_;
-  Statement insert_, finish_, erase_, erase_all_, of_;
+  Statement insert_, finish_, erase_, of_;
 };
 
 }  // namespace cove::store

@@ -1,6 +1,5 @@
 #include "store/sandbox_table.hpp"
 
-#include <boost/json.hpp>
 #include <tuple>
 
 #include "store/columns.hpp"
@@ -33,13 +32,7 @@ SandboxTable::SandboxTable(Database& database)
       set_state_(database, "UPDATE sandboxes SET state = ?2 WHERE id = ?1"),
       set_expiry_(database, "UPDATE sandboxes SET ttl_ms = ?2, expires_boot_ms = ?3 WHERE id = ?1"),
       erase_(database, "DELETE FROM sandboxes WHERE id = ?"),
-      all_(database, fmt::format("SELECT {} FROM sandboxes ORDER BY tenant, name", kColumns)),
-      // The labels that are wanted come as [["name", "value"], …]: none of them may be missing.
-      list_(database, fmt::format("SELECT {} FROM sandboxes WHERE tenant = ?1 AND name > ?2 AND (?3 = '' OR state = ?3)"
-                                  " AND NOT EXISTS (SELECT 1 FROM json_each(?4) wanted WHERE NOT EXISTS"
-                                  " (SELECT 1 FROM json_each(labels_json) label WHERE label.key = wanted.value ->> 0"
-                                  " AND label.value = wanted.value ->> 1)) ORDER BY name LIMIT ?5",
-                                  kColumns)) {}
+      all_(database, fmt::format("SELECT {} FROM sandboxes ORDER BY tenant, name", kColumns)) {}
 
 Result<> SandboxTable::found(Result<> done) const {
   if (done && database_.changes() == 0) return fail(Errc::not_found, "no such sandbox");
@@ -72,15 +65,6 @@ Result<> SandboxTable::erase(std::string_view id) {
 Result<std::vector<SandboxRow>> SandboxTable::all() {
   std::vector<SandboxRow> rows;
   COVE_CHECK(all_.each(collect(rows)));
-  return rows;
-}
-
-Result<std::vector<SandboxRow>> SandboxTable::list(const SandboxFilter& filter) {
-  boost::json::array wanted;
-  for (const auto& [name, value] : filter.labels) wanted.push_back(boost::json::array{name, value});
-  std::vector<SandboxRow> rows;
-  COVE_CHECK(list_.each(collect(rows), filter.tenant, filter.after, filter.state, boost::json::serialize(wanted),
-                        filter.limit));
   return rows;
 }
 

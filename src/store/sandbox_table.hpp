@@ -38,14 +38,6 @@ struct SandboxRow {
   bool operator==(const SandboxRow&) const = default;
 };
 
-struct SandboxFilter {
-  std::string tenant;
-  std::string state;                                        // empty: any
-  std::vector<std::pair<std::string, std::string>> labels;  // all must match
-  std::string after;                                        // only names that sort behind this one
-  std::uint32_t limit = 100;
-};
-
 class SandboxTable {
  public:
   explicit SandboxTable(Database& database);
@@ -59,13 +51,11 @@ class SandboxTable {
   // Takes its processes with it.
   Result<> erase(std::string_view id);
   Result<std::vector<SandboxRow>> all();
-  // In the byte order of names.
-  Result<std::vector<SandboxRow>> list(const SandboxFilter& filter);
 
  private:
   Result<> found(Result<> done) const;
   Database& database_;
-  Statement insert_, update_, set_state_, set_expiry_, erase_, all_, list_;
+  Statement insert_, update_, set_state_, set_expiry_, erase_, all_;
 };
 
 }  // namespace cove::store

@@ -116,8 +116,4 @@ Result<std::int64_t> Store::data_version() {
   return database_.number("PRAGMA data_version");
 }
 
-Result<> Store::quick_check() {
-  return check(database_);
-}
-
 }  // namespace cove::store

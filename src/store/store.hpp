@@ -51,8 +51,6 @@ class Store {
 
   // Changes when another connection has written: `cove key revoke`, say. Our own writes do not change it.
   Result<std::int64_t> data_version();
-  // Looks through the whole file; Errc::io with the first thing that is wrong.
-  Result<> quick_check();
   // What was moved aside at open, as a sentence for the log; empty when all was well.
   [[nodiscard]] const std::string& warning() const { return warning_; }
   // A database was moved aside, now or in an earlier start, and still lies there: keys may have gone with it, and "no

@@ -35,25 +35,16 @@ SandboxRow full_row() {
           .next_process = 11};
 }
 
-SandboxRow named(std::string tenant, std::string name, std::string labels = "{}") {
+SandboxRow named(std::string tenant, std::string name) {
   auto row = full_row();
   row.id = tenant + "-" + name;
   row.tenant = std::move(tenant);
   row.name = std::move(name);
-  row.labels_json = std::move(labels);
   return row;
 }
 
 class Tables : public testing::Test {
  protected:
-  std::vector<std::string> names(const SandboxFilter& filter) {
-    std::vector<std::string> out;
-    auto rows = store_->sandboxes().list(filter);
-    EXPECT_TRUE(rows) << rows.error().message;
-    for (const auto& row : *rows) out.push_back(row.name);
-    return out;
-  }
-
   TestDirectory dir_;
   std::unique_ptr<Store> store_ = dir_.open();
 };
@@ -99,29 +90,6 @@ TEST_F(Sandboxes, ThatAreNotThereAreNotFound) {
   EXPECT_TRUE(store_->sandboxes().erase("x"));
 }
 
-TEST_F(Sandboxes, AreListedInPagesOfOneTenantByName) {
-  for (const auto* name : {"b", "a", "c", "B"}) ASSERT_TRUE(store_->sandboxes().insert(named("t", name)));
-  ASSERT_TRUE(store_->sandboxes().insert(named("other", "x")));
-  EXPECT_THAT(names({.tenant = "t"}), ElementsAre("B", "a", "b", "c"));
-  EXPECT_THAT(names({.tenant = "t", .limit = 2}), ElementsAre("B", "a"));
-  EXPECT_THAT(names({.tenant = "t", .after = "a", .limit = 2}), ElementsAre("b", "c"));
-  EXPECT_THAT(names({.tenant = "t", .after = "c"}), IsEmpty());
-}
-
-TEST_F(Sandboxes, AreFilteredByStateAndByEveryLabel) {
-  ASSERT_TRUE(store_->sandboxes().insert(named("t", "a", R"({"team":"x","tier":"1"})")));
-  ASSERT_TRUE(store_->sandboxes().insert(named("t", "b", R"({"team":"x"})")));
-  ASSERT_TRUE(store_->sandboxes().insert(named("t", "c", R"({"we\"ird.$k":"v'1","n":"1"})")));
-  ASSERT_TRUE(store_->sandboxes().set_state("t-b", "paused"));
-  EXPECT_THAT(names({.tenant = "t", .labels = {{"team", "x"}}}), ElementsAre("a", "b"));
-  EXPECT_THAT(names({.tenant = "t", .labels = {{"team", "x"}, {"tier", "1"}}}), ElementsAre("a"));
-  EXPECT_THAT(names({.tenant = "t", .labels = {{"team", "x"}, {"team", "y"}}}), IsEmpty());
-  EXPECT_THAT(names({.tenant = "t", .labels = {{"we\"ird.$k", "v'1"}}}), ElementsAre("c"));
-  EXPECT_THAT(names({.tenant = "t", .labels = {{"n", "1"}}}), ElementsAre("c"));
-  EXPECT_THAT(names({.tenant = "t", .state = "paused"}), ElementsAre("b"));
-  EXPECT_THAT(names({.tenant = "t", .state = "paused", .labels = {{"tier", "1"}}}), IsEmpty());
-}
-
 using Processes = Tables;
 
 TEST_F(Processes, AreStartedFinishedAndForgotten) {
@@ -144,8 +112,6 @@ TEST_F(Processes, AreStartedFinishedAndForgotten) {
 
   ASSERT_TRUE(store_->processes().erase(id, 1));
   EXPECT_THAT(*store_->processes().of(id), ElementsAre(two));
-  ASSERT_TRUE(store_->processes().erase_all(id));
-  EXPECT_THAT(*store_->processes().of(id), IsEmpty());
 }
 
 TEST_F(Processes, GoWithTheirSandboxAndNeedOne) {

@@ -113,7 +113,7 @@ class Cgroup {
  public:
   // The leaf in each hierarchy, without limits yet.
   static Result<Cgroup> create(const CgroupTree& tree, std::string name);
-  // One that is there already. Errc::not_found when it is not.
+  // One that is there already, in as many hierarchies as have it; one that none has is empty.
   static Result<Cgroup> adopt(const CgroupTree& tree, std::string name);
   // Writes the limits; each value is read back (SECURITY.md 5.8).
   Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);

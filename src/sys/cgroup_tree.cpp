@@ -50,7 +50,7 @@ bool lists(std::string_view list, std::string_view word, char separator) {
   return false;
 }
 
-// Where this process's own group is below a mount of its hierarchy; empty when the mount does not show it.
+// Where this process's own group is below a mount of its hierarchy; the mount itself when that does not show it.
 std::string own_directory(const Mount& mount, const std::string& path) {
   std::string_view rest = path;
   if (mount.root != "/") {

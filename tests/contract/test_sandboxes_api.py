@@ -74,6 +74,21 @@ def test_the_process_limit_is_typed_and_a_full_sandbox_can_still_be_asked_and_de
     assert server.delete(at(name)).status == 204
 
 
+def test_a_workdir_that_cannot_be_made_for_want_of_processes_is_no_mistake_of_the_caller(server):
+    """Making it takes a process; with as many as the limit allows, that is what is missing."""
+    seen = set()
+    for limit in (11, 13, 13, 13, 15):
+        name = server.create(pidsLimit=limit)
+        for _ in range(5):
+            server.start_process(name, "sleep", "60")
+        for attempt in range(40):
+            answer = server.post(at(name, "exec"), {"cmd": ["true"], "workdir": f"new-{attempt}"})
+            assert answer.status == 200, (limit, attempt, answer)
+            seen.add(answer.json["reason"])
+        server.delete(at(name))
+    assert seen == {"exited", "pids"}
+
+
 def test_what_an_earlier_command_was_refused_is_not_charged_to_a_later_one(server):
     name = server.create(pidsLimit=12)
     coping = "import os, signal, time\nmade = []\ntry:\n  while True:\n    pid = os.fork()\n    if pid == 0: time.sleep(60); os._exit(0)\n    made.append(pid)\nexcept OSError: pass\nfor pid in made: os.kill(pid, 9); os.waitpid(pid, 0)"

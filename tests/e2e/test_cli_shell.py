@@ -1,69 +1,20 @@
 """cove shell: a real terminal, driven as a person would."""
 import contextlib
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
-import subprocess
 import termios
 import time
 
 import pytest
-from conftest import COVE, PATIENCE, end, wait_until
-
-
-class Shell:
-    def __init__(self, server, *arguments, rows=40, columns=100, program="shell"):
-        self.master, self.slave = pty.openpty()
-        self.resize(rows, columns)
-        self.before = termios.tcgetattr(self.slave)
-        self.seen = b""
-
-        def take_terminal():
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        words = program.split()
-        self.process = subprocess.Popen([COVE, *words, *arguments], stdin=self.slave, stdout=self.slave, stderr=self.slave, preexec_fn=take_terminal,
-                                        env={**os.environ, "COVE_URL": f"http://127.0.0.1:{server.port}", "TERM": "vt100"})
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def until(self, word):
-        deadline = time.monotonic() + PATIENCE
-        while word not in self.seen and time.monotonic() < deadline:
-            if select.select([self.master], [], [], 0.2)[0]:
-                self.seen += os.read(self.master, 65536)
-        assert word in self.seen, self.seen
-        before, _, self.seen = self.seen.partition(word)
-        return before + word
-
-    def type(self, text):
-        os.write(self.master, text)
-
-    def wait(self):
-        def over():
-            while select.select([self.master], [], [], 0)[0]:
-                self.seen += os.read(self.master, 65536)
-            return self.process.poll() is not None
-        assert wait_until(over, PATIENCE)
-        assert termios.tcgetattr(self.slave) == self.before, "the terminal is as it was"
-        return self.process.returncode
+from terminal import terminal
 
 
 @contextlib.contextmanager
-def shell(*arguments, **options):
-    opened = Shell(*arguments, **options)
-    try:
+def shell(server, *arguments, program=("shell",)):
+    with terminal(*program, *arguments, env={"COVE_URL": f"http://127.0.0.1:{server.port}", "TERM": "vt100"}) as opened:
         yield opened
-    finally:
-        end(opened.process)
-        opened.process.wait()
-        os.close(opened.master)
-        os.close(opened.slave)
+        if opened.process.returncode is not None:
+            assert termios.tcgetattr(opened.slave) == opened.before, "the terminal is as it was"
 
 
 def test_a_shell_with_a_terminal_and_the_callers_size(server, sandbox):
@@ -109,7 +60,7 @@ def test_another_program_and_another_directory(server, sandbox):
 
 
 def test_exec_with_a_terminal(server, sandbox):
-    with shell(server, sandbox, "sh", "-c", "test -t 1 && read line && echo got $line", program="exec -t") as term:
+    with shell(server, sandbox, "sh", "-c", "test -t 1 && read line && echo got $line", program=("exec", "-t")) as term:
         term.type(b"typed\n")
         term.until(b"got typed")
         assert term.wait() == 0

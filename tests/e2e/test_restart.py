@@ -149,6 +149,33 @@ def test_what_ended_while_the_server_was_away_is_told_afterwards(fresh_server):
     assert server.ended(name, late, 5)["reason"] == "timeout"
 
 
+def test_what_is_written_down_is_known_before_init_has_spoken(fresh_server):
+    server = fresh_server()
+    name = server.create()
+    counter = server.start_process(name, "python3", "-c", COUNT)["id"]
+    ended = server.start_process(name, "sh", "-c", "echo bye; exit 9")["id"]
+    forgotten = server.start_process(name, "sh", "-c", "echo bye; exit 8")["id"]
+    before = {process: server.ended(name, process) for process in (ended, forgotten)}
+    init = init_of(server, name)
+    server.kill9()
+    os.kill(init, signal.SIGSTOP)
+    try:
+        server.restart()
+        assert server.process(name, counter)["state"] == "running"
+        done = server.process(name, ended)
+        assert all(done[field] == before[ended][field] for field in ("state", "exitCode", "reason", "startedAt", "durationMs")), done
+        assert server.delete(at(name, f"processes/{forgotten}")).status == 204
+        assert server.post(at(name, f"processes/{ended}/signal"), {"signal": "SIGTERM"}).status == 409
+    finally:
+        os.kill(init, signal.SIGCONT)
+    assert wait_until(lambda: server.output(name, ended) == "bye\n", 5)
+    assert server.events(name, ended)[-1]["type"] == "end" and server.process(name, ended)["exitCode"] == 9
+    lines = numbers(server.output(name, counter))
+    assert lines == list(range(len(lines))) and server.process(name, counter)["state"] == "running"
+    assert server.get(at(name, f"processes/{forgotten}")).status == 404
+    assert [one["id"] for one in server.get(at(name, "processes")).json["processes"]] == [counter, ended]
+
+
 def test_a_paused_sandbox_stays_paused_over_a_crash(fresh_server):
     server = fresh_server()
     name = server.create()
@@ -209,6 +236,21 @@ def test_an_upload_that_was_cut_off_by_a_crash_leaves_nothing(fresh_server):
         server.kill9()
     server.restart()
     assert wait_until(lambda: server.out(name, "ls -A") == "", 8)
+
+
+def test_a_server_told_to_stop_as_soon_as_it_is_there_still_ends_its_sandboxes(fresh_server):
+    server = fresh_server("--on-exit", "destroy")
+    name, marker = server.create(), new_marker()
+    server.start_process(name, "sh", "-c", f"while :; do sleep 0.1; done; : {marker}")
+    assert wait_until(lambda: processes_with(marker))
+    server.kill9()
+    # A database that takes a while to look through: the front hears nothing in that time.
+    with contextlib.closing(database(server)) as opened, opened:
+        opened.executemany("INSERT INTO events (at_unix_ms, tenant, type, sandbox, pod_name, data_json) VALUES (1, 'x', 'x', 'x', 'x', ?)", (["x" * 500] for _ in range(200_000)))
+    server.start(wait=False)
+    assert wait_until(lambda: named(server, "cove-front"), 10)
+    assert server.stop() == 0
+    assert processes_with(marker) == []
 
 
 def test_events_and_idempotency_keys_outlive_the_server(fresh_server):

@@ -1,11 +1,14 @@
 """Without root: what cannot be enforced is refused, or run and named."""
+import contextlib
 import os
 import pathlib
 import shutil
+import sqlite3
 import tempfile
 
 import pytest
-from conftest import COVE, cove, new_marker, processes_with
+from conftest import COVE, cove, leaving_nothing, new_marker, processes_with, wait_until
+from server import Server, at
 
 NOBODY = 65534
 
@@ -99,3 +102,21 @@ def test_files_go_in_and_out(ordinary):
         run = ordinary("run", "--allow-degraded", "--quiet", "--file", given, "--out", f"out:{directory}/out", "--", "cp", "in", "out")
         assert run.status == 0
         assert (pathlib.Path(directory) / "out").read_text() == "abc"
+
+
+def test_what_nobody_claims_is_ended_at_the_next_start_without_control_groups(ordinary, degraded):
+    with leaving_nothing(), tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
+        os.chmod(directory, 0o755)
+        binary = shutil.copy(COVE, directory)
+        with Server("--allow-degraded", "--on-exit", "destroy", user=NOBODY, binary=binary, env={"HOME": directory}) as server:
+            name, marker = server.create(), new_marker()
+            kept = server.create()
+            server.start_process(name, "sh", "-c", f"while :; do sleep 0.1; done; : {marker}")
+            assert wait_until(lambda: processes_with(marker))
+            server.kill9()
+            assert processes_with(marker)
+            with contextlib.closing(sqlite3.connect(server.state_dir / "front" / "cove.db")) as opened, opened:
+                opened.execute("DELETE FROM sandboxes WHERE name = ?", [name])
+            server.restart()
+            assert wait_until(lambda: not processes_with(marker), 5)
+            assert server.get(at(name)).status == 404 and server.out(kept, "echo alive") == "alive\n"

@@ -1,69 +1,17 @@
 """--tty: the program has a terminal of its own, and the caller's is given back as it was."""
-import contextlib
 import fcntl
 import os
-import pty
-import select
 import signal
-import struct
-import subprocess
 import termios
 import time
 
 import pytest
-from conftest import COVE, PATIENCE, cove, end, new_marker, processes_with, wait_until
+from conftest import cove, new_marker, processes_with
+from terminal import terminal as terminal_with
 
 
-class Terminal:
-    """A terminal with `cove run --tty …` on it, as a person would have."""
-
-    def __init__(self, *arguments, rows=40, columns=100):
-        self.master, self.slave = pty.openpty()
-        self.resize(rows, columns)
-        self.before = termios.tcgetattr(self.slave)
-        self.seen = b""
-
-        def take_terminal():
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        self.process = subprocess.Popen([COVE, "run", "--tty", *map(str, arguments)], stdin=self.slave, stdout=self.slave, stderr=self.slave, preexec_fn=take_terminal)
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read_until(self, word):
-        deadline = time.monotonic() + PATIENCE
-        while word not in self.seen and time.monotonic() < deadline:
-            if select.select([self.master], [], [], 0.2)[0]:
-                self.seen += os.read(self.master, 65536)
-        assert word in self.seen, self.seen
-        return self.seen
-
-    def type(self, text):
-        os.write(self.master, text)
-
-    def wait(self):
-        # What is still to be shown must be taken off the terminal, or its writer waits.
-        assert wait_until(lambda: self.drain() or self.process.poll() is not None, PATIENCE)
-        self.drain()
-        return self.process.returncode
-
-    def drain(self):
-        while select.select([self.master], [], [], 0)[0]:
-            self.seen += os.read(self.master, 65536)
-
-
-@contextlib.contextmanager
 def terminal(*arguments, **options):
-    term = Terminal(*arguments, **options)
-    try:
-        yield term
-    finally:
-        end(term.process)
-        term.process.wait()
-        os.close(term.master)
-        os.close(term.slave)
+    return terminal_with("run", "--tty", *arguments, **options)
 
 
 def test_all_three_streams_are_a_terminal():

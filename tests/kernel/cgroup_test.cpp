@@ -228,10 +228,13 @@ TEST_P(CgroupTest, SweepsGroupsOfMakersThatDied) {
     // A maker that is killed cannot clean up.
     auto tree = CgroupTree::create(
         {.name = fmt::format("cove-{}", ::getpid()), .ignore_unified = GetParam() == Flavour::v1_alone});
+    if (!tree || tree->mode() == CgroupMode::none) ::_exit(1);
     auto group = Cgroup::create(*tree, "s-left");
+    if (!group) ::_exit(2);
     ::kill(::getpid(), SIGKILL);
   }
-  wait(dead);
+  const int status = wait(dead);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "it made no group: " << WEXITSTATUS(status);
   const auto name = fmt::format("cove-{}", dead);
   const auto there = [&] {
     return ::system(fmt::format("find /sys/fs/cgroup -maxdepth 5 -name {} | grep -q .", name).c_str()) == 0;

@@ -96,14 +96,10 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const conf
   request.limits.inodes = limits.inodes;
 
   json::array notes;
-  // Everything a sandbox writes is memory: what it may write must leave some.
-  const auto writable = request.limits.memory_bytes / 4 * 3;
-  if (request.limits.disk_bytes > writable) {
-    if (body.contains("ephemeralStorageLimit")) {
-      notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
-                                     format_size(writable), format_size(request.limits.disk_bytes)));
-    }
-    request.limits.disk_bytes = writable;
+  const auto writable = sandbox::most_disk_bytes(request.limits.memory_bytes);
+  if (request.limits.disk_bytes > writable && body.contains("ephemeralStorageLimit")) {
+    notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
+                                   format_size(writable), format_size(request.limits.disk_bytes)));
   }
   COVE_TRY(const auto image, text_field(body, "image"));
   if (image && image->size() > kImageLimit)
@@ -202,6 +198,22 @@ Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequ
   co_return response;
 }
 
+// A key that is being worked on, for as long as it is.
+class Creating {
+ public:
+  Creating(Services& services, std::string tenant, std::string key, std::string hash)
+      : services_(services), key_(std::move(tenant), std::move(key)) {
+    services_.creating.emplace(key_, std::move(hash));
+  }
+  Creating(const Creating&) = delete;
+  Creating& operator=(const Creating&) = delete;
+  ~Creating() { services_.creating.erase(key_); }
+
+ private:
+  Services& services_;
+  std::pair<std::string, std::string> key_;
+};
+
 // The same question under the same key gets the answer the first one got.
 Task<> post_sandbox(Services& services, http::Exchange& exchange) {
   auto text = co_await exchange.read_body(services.config()->http.max_body_bytes);
@@ -223,6 +235,7 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
   if (key.size() > 255) {
     co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "Idempotency-Key is longer than 255 bytes"});
   }
+  std::optional<Creating> creating;
   if (!key.empty()) {
     auto before = co_await answer_before(services, principal.tenant, key, hash);
     if (!before) co_return co_await refuse(exchange, before.error());
@@ -230,10 +243,10 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
       [[maybe_unused]] const auto sent = co_await exchange.send(std::move(**before));
       co_return;
     }
-    services.creating.emplace(std::pair(principal.tenant, key), hash);
+    creating.emplace(services, principal.tenant, key, hash);
   }
   auto created = co_await create_once(services, std::move(*request), quotas, key, hash);
-  services.creating.erase({principal.tenant, key});
+  creating.reset();
   if (!created) co_return co_await refuse(exchange, created.error());
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(*created));
 }

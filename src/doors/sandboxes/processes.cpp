@@ -16,7 +16,6 @@ constexpr std::size_t kBatch = 256U << 10;
 constexpr std::uint64_t kMostEvents = 10'000;
 constexpr std::size_t kInputPiece = 64U << 10;
 constexpr std::chrono::seconds kInputPatience{10};
-constexpr std::size_t kMostProcesses = 64;  // running in one sandbox, besides what it starts itself
 
 Result<std::uint16_t> size_field(const json::object& object, std::string_view name, std::uint16_t usual) {
   COVE_TRY(const auto number, number_field(object, name));
@@ -60,11 +59,6 @@ Task<> start_process(Services& services, http::Exchange& exchange) {
   if (!found) co_return co_await refuse(exchange, found.error());
   auto request = parse_start(*body);
   if (!request) co_return co_await refuse(exchange, request.error());
-  const auto others = (*found)->processes();
-  const auto running = std::count_if(others.begin(), others.end(), [](const auto& process) { return !process->end(); });
-  if (static_cast<std::size_t>(running) >= kMostProcesses)
-    co_return co_await refuse(
-        exchange, {.code = Errc::quota, .message = "64 processes run in this sandbox already: end one first"});
   const sandbox::Sandbox::Activity activity(*found);
   request->abandoned = [&exchange] { return exchange.client_gone(); };
   auto started = co_await (*found)->start(std::move(*request));
