@@ -26,8 +26,7 @@ Errc code_of(std::string_view word) {
 
 }  // namespace
 
-Helper::Helper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process,
-               std::function<bool()> abandoned)
+Helper::Helper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process, std::function<bool()> abandoned)
     : sandbox_(std::move(sandbox)),
       process_(std::move(process)),
       reader_(process_, 1),
@@ -46,11 +45,11 @@ async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<Sandb
                                                            std::function<bool()> abandoned) {
   arguments.insert(arguments.begin(), "/cove/bin/files");
   ProcessRequest request{.kind = ProcessKind::internal,
-                                  .argv = std::move(arguments),
-                                  .directory = "/",
-                                  .input = InputMode::open,
-                                  .delivery = Delivery::everything,
-                                  .abandoned = abandoned};
+                         .argv = std::move(arguments),
+                         .directory = "/",
+                         .input = InputMode::open,
+                         .delivery = Delivery::everything,
+                         .abandoned = abandoned};
   auto started = co_await sandbox->start(std::move(request));
   if (!started) co_return tl::unexpected<Error>(started.error());
   const auto& end = (*started)->end();
@@ -88,6 +87,20 @@ async::Task<std::string> Helper::read() {
     if (!take() && !over_) co_await wait_for_more();
   }
   co_return std::exchange(rest_, {});
+}
+
+async::Task<Result<std::string>> Helper::read_some(std::size_t most) {
+  auto bytes = co_await read();
+  if (bytes.empty()) {
+    const auto judged = verdict();
+    if (!judged) co_return tl::unexpected<Error>(judged.error());
+    co_return fail(Errc::io, "the sandbox's file helper ended too early");
+  }
+  if (bytes.size() > most) {
+    rest_ = bytes.substr(most);
+    bytes.resize(most);
+  }
+  co_return bytes;
 }
 
 std::optional<std::string> Helper::line_now() {

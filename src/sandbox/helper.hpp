@@ -20,8 +20,7 @@ class Helper {
   static async::Task<Result<std::unique_ptr<Helper>>> start(std::shared_ptr<Sandbox> sandbox,
                                                             std::vector<std::string> arguments,
                                                             std::function<bool()> abandoned);
-  Helper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process,
-         std::function<bool()> abandoned);
+  Helper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process, std::function<bool()> abandoned);
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
   // One that still runs is told to clean up and go.
@@ -33,6 +32,8 @@ class Helper {
 
   // The next bytes of its output; empty at its end.
   async::Task<std::string> read();
+  // 1..most of them. Fails at its end.
+  async::Task<Result<std::string>> read_some(std::size_t most);
   // Up to the next newline, without it; at most 64 KiB.
   async::Task<Result<std::string>> read_line();
   // A whole line that has come already.

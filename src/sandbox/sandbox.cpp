@@ -97,8 +97,8 @@ std::string_view name_of(State state) {
   return "deleting";
 }
 
-Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row)
-    : surroundings_(surroundings), row_(std::move(row)), changed_(surroundings.executor) {
+Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row, Purpose purpose)
+    : surroundings_(surroundings), row_(std::move(row)), purpose_(purpose), changed_(surroundings.executor) {
   std::copy_n(row_.id.begin(), std::min(row_.id.size(), id_.text.size()), id_.text.begin());
   expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
 }
@@ -124,11 +124,13 @@ Sandbox::Activity::~Activity() {
 }
 
 void Sandbox::touch() {
+  if (!renewable()) return;
   expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
   if (expires_boot_ - persisted_expiry_ >= kPersistStep) persist_expiry();
 }
 
 void Sandbox::set_ttl(milliseconds ttl) {
+  if (!renewable()) return;
   row_.ttl_ms = ttl.count();
   expires_boot_ = boot_time() + ttl;
   persist_expiry();
@@ -136,12 +138,13 @@ void Sandbox::set_ttl(milliseconds ttl) {
 
 // What cannot be written now is written at the next touch; until a restart nobody reads it.
 void Sandbox::persist_expiry() {
+  if (purpose_ == Purpose::throwaway) return;
   if (surroundings_.store.sandboxes().set_expiry(row_.id, row_.ttl_ms, expires_boot_.count()))
     persisted_expiry_ = expires_boot_;
 }
 
 bool Sandbox::expired() const {
-  return active_ == 0 && boot_time() >= expires_boot_;
+  return (active_ == 0 || !renewable()) && boot_time() >= expires_boot_;
 }
 
 std::int64_t Sandbox::expires_unix_ms() const {
@@ -204,6 +207,7 @@ async::Task<Result<>> Sandbox::create() {
   if (!link_ || !synced_) co_return fail(Errc::unavailable, "the sandbox's init did not start: try again");
   expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
   row_.expires_boot_ms = expires_boot_.count();
+  if (purpose_ == Purpose::throwaway) co_return Result<>();
   co_return surroundings_.store.sandboxes().update(row_);
 }
 
@@ -481,7 +485,8 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
 }
 
 void Sandbox::record_end(Process& process) {
-  if (process.request_.kind == ProcessKind::internal || state_ == State::deleting) return;
+  if (process.request_.kind == ProcessKind::internal || state_ == State::deleting || purpose_ == Purpose::throwaway)
+    return;
   const auto& end = *process.end_;
   const store::ProcessEnd row{.ended_unix_ms = unix_millis(),
                               .reason = std::string(name_of(end.reason)),
@@ -526,7 +531,7 @@ void Sandbox::forget(const std::shared_ptr<Process>& process) {
   if (processes_.erase(process->number_) == 0) return;
   if (process->request_.delivery == Delivery::newest && !process->request_.whole) let_go(process->held_);
   process->sandbox_ = nullptr;
-  if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
+  if (process->request_.kind != ProcessKind::internal && purpose_ == Purpose::named) [[maybe_unused]]
     const auto erased = surroundings_.store.processes().erase(row_.id, process->number_);
   if (!process->end_) {
     process->finish(
@@ -559,6 +564,12 @@ void Sandbox::release(const std::shared_ptr<Process>& process) {
   }
   process->released_ = true;
   process->arm(kReleaseGrace);
+}
+
+void Sandbox::kill_everything() {
+  if (!link_) return;
+  link_->kill_everything();
+  flush();
 }
 
 async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
@@ -627,6 +638,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   spawn.output_limit = request.output_limit;
   spawn.directory = request.directory;
   spawn.argv = request.argv;
+  spawn.files = request.files;
   spawn.environment = base_environment();
   if (request.terminal) set_variable(spawn.environment, "TERM=xterm-256color");
   boost::system::error_code failed;
@@ -666,6 +678,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   // Kept for as long as it may be listed: a name to know it by is enough.
   shorten(process->request_.argv);
   process->request_.variables.clear();
+  process->request_.files.clear();
   link_->spawn(number, spawn);
   if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
   flush();
