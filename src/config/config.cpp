@@ -186,8 +186,25 @@ void Loader::check_together() {
   if (sandbox.disk_bytes >= sandbox.memory_bytes && !bad_.contains("sandbox.disk") && !bad_.contains("sandbox.memory"))
     complain("sandbox.disk", sources_["sandbox.disk"],
              fmt::format("{} must be below {}", format_size(sandbox.disk_bytes), described("sandbox.memory")));
+  if (!config.files.directory.empty() && !config.files.directory.starts_with('/') && !bad_.contains("files.directory"))
+    complain("files.directory", sources_["files.directory"],
+             fmt::format("'{}' is not an absolute path", config.files.directory));
   if (!config.state_dir.starts_with('/') && !bad_.contains("state_dir"))
     complain("state_dir", sources_["state_dir"], fmt::format("'{}' is not an absolute path", config.state_dir));
+}
+
+// A value of another server's variable. Nothing for a word that means nothing here: such variables are set for others
+// too.
+std::optional<std::string> in_our_words(const Alias& alias, const std::string& text) {
+  const auto& key = *find_key(alias.key);
+  if (key.kind != Kind::choice)
+    return text + std::string(std::isdigit(static_cast<unsigned char>(text.back())) != 0 ? alias.unit : "");
+  std::string word(text);
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word == "warning") word = "warn";
+  if (word == "critical") word = "error";
+  if (word == "plain") word = "text";
+  return std::ranges::count(key.choices, word) != 0 ? std::optional(word) : std::nullopt;
 }
 
 // The file to read, or "" for none.
@@ -205,8 +222,11 @@ Settings cove_environment() {
   Settings out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    if (const auto equals = text.find('='); text.starts_with("COVE_") && equals != std::string_view::npos)
-      out.emplace(text.substr(0, equals), text.substr(equals + 1));
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const auto name = text.substr(0, equals);
+    if (name.starts_with("COVE_") || std::ranges::any_of(aliases(), [&](const Alias& a) { return a.variable == name; }))
+      out.emplace(name, text.substr(equals + 1));
   }
   return out;
 }
@@ -222,6 +242,12 @@ Result<Config> load(const LoadInput& input) {
       return fail(Errc::invalid,
                   fmt::format("{}:{}: {}", file, parsed.error().source().begin.line, parsed.error().description()));
     loader.take_table(parsed.table(), "", file);
+  }
+  for (const auto& alias : aliases()) {
+    const auto set = input.environment.find(alias.variable);
+    if (set == input.environment.end() || set->second.empty()) continue;
+    if (const auto text = in_our_words(alias, set->second))
+      loader.take_text(*find_key(alias.key), std::string(alias.variable), *text);
   }
   for (const auto& key : keys()) {
     // An empty variable is how one is unset in many places that start programs.

@@ -27,6 +27,8 @@ enum class LogLevel { debug, info, warn, error };
 enum class LogFormat { text, json };
 // Who may read /metrics: whoever may use the API, or anybody on this machine without a key.
 enum class MetricsAccess { key, loopback };
+// What /health tells of itself: nothing but "ok", or what that version of the code interpreter told.
+enum class ReportedVersion { off, v0_3_3, v0_4_4, v0_4_8 };
 
 struct Log {
   LogLevel level = LogLevel::info;
@@ -62,6 +64,29 @@ struct ExecLimits {
   std::uint32_t max_concurrent = 0;
   std::uint32_t max_queued = 0;
   bool operator==(const ExecLimits&) const = default;
+};
+
+// The code interpreter's door: runs of one program, and sessions.
+struct ExecuteLimits {
+  std::chrono::milliseconds max_timeout{};
+  std::uint64_t output_limit_bytes = 0;  // of stdout and of stderr
+  std::chrono::milliseconds cpu_time{};  // of one process
+  std::uint64_t memory_bytes = 0;        // of one run or session
+  std::uint32_t max_concurrent = 0;
+  std::chrono::milliseconds queue_timeout{};
+  std::chrono::milliseconds retry_after{};           // told with 429
+  std::chrono::milliseconds capacity_retry_after{};  // and with 503
+  std::chrono::milliseconds check_timeout{};
+  ReportedVersion reported_version = ReportedVersion::off;
+  bool operator==(const ExecuteLimits&) const = default;
+};
+
+// Files that clients keep here for their runs.
+struct FileStorage {
+  std::string directory;  // empty: below state_dir
+  std::uint64_t max_size_bytes = 0;
+  std::chrono::milliseconds ttl{};
+  bool operator==(const FileStorage&) const = default;
 };
 
 struct UploadLimits {
@@ -102,6 +127,8 @@ struct Config {
   UploadLimits upload;
   Python python;
   Pool pool;
+  ExecuteLimits execute;
+  FileStorage files;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };
@@ -116,7 +143,7 @@ struct LoadInput {
   Settings flags;                                    // key name ("sandbox.memory") to text
 };
 
-// The COVE_* part of our environment.
+// The part of our environment that is for us: COVE_*, and the names of keys.hpp's aliases().
 Settings cove_environment();
 
 // Defaults, the file, the environment, the flags: the later wins. Errc::invalid with every key that is wrong, one a

@@ -208,6 +208,50 @@ TEST(Reload, OfTheSameChangesNothing) {
   EXPECT_EQ(plan.config, running);
 }
 
+TEST(Load, UnderstandsTheVariablesOfCodeInterpreters) {
+  const auto with = [](Settings environment, Settings flags = {}) {
+    auto config = load({.default_file = "", .default_state_dir = "/s", .environment = environment, .flags = flags});
+    EXPECT_TRUE(config) << config.error().message;
+    return config.value_or(Config());
+  };
+  const auto config = with({{"MAX_EXEC_TIMEOUT_MS", "1500"},
+                            {"MAX_OUTPUT_BYTES", "20"},
+                            {"CPU_TIME_LIMIT_SEC", "7"},
+                            {"MEMORY_LIMIT_MB", "64"},
+                            {"MAX_CONCURRENT_EXECUTIONS", "3"},
+                            {"EXECUTION_QUEUE_TIMEOUT_SEC", "0"},
+                            {"EXECUTION_RETRY_AFTER_SEC", "4"},
+                            {"CAPACITY_RETRY_AFTER_SEC", "8"},
+                            {"BACKEND_CHECK_TIMEOUT_SEC", "0.5"},
+                            {"FILE_STORAGE_DIR", "/srv/files"},
+                            {"MAX_FILE_SIZE_MB", "10"},
+                            {"FILE_TTL_SEC", "60"},
+                            {"LOG_LEVEL", "WARNING"},
+                            {"LOG_FORMAT", "json"}});
+  EXPECT_EQ(config.execute.max_timeout, std::chrono::milliseconds(1500));
+  EXPECT_EQ(config.execute.output_limit_bytes, 20U);
+  EXPECT_EQ(config.execute.cpu_time, std::chrono::seconds(7));
+  EXPECT_EQ(config.execute.memory_bytes, 64U << 20);
+  EXPECT_EQ(config.execute.max_concurrent, 3U);
+  EXPECT_EQ(config.execute.queue_timeout.count(), 0);
+  EXPECT_EQ(config.execute.retry_after, std::chrono::seconds(4));
+  EXPECT_EQ(config.execute.capacity_retry_after, std::chrono::seconds(8));
+  EXPECT_EQ(config.execute.check_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(config.files.directory, "/srv/files");
+  EXPECT_EQ(config.files.max_size_bytes, 10U << 20);
+  EXPECT_EQ(config.files.ttl, std::chrono::minutes(1));
+  EXPECT_EQ(config.log.level, LogLevel::warn);
+  EXPECT_EQ(config.log.format, LogFormat::json);
+
+  EXPECT_EQ(with({{"FILE_TTL_SEC", ""}, {"LOG_LEVEL", "chatty"}}), with({})) << "empty and senseless: the default";
+  EXPECT_EQ(with({{"FILE_TTL_SEC", "60"}, {"COVE_FILES_TTL", "2m"}}).files.ttl, std::chrono::minutes(2));
+  EXPECT_EQ(with({{"FILE_TTL_SEC", "60"}}, {{"files.ttl", "3m"}}).files.ttl, std::chrono::minutes(3));
+  const auto wrong =
+      load({.default_file = "", .default_state_dir = "/s", .environment = {{"MEMORY_LIMIT_MB", "lots"}}});
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, testing::StartsWith("execute.memory (MEMORY_LIMIT_MB): "));
+}
+
 TEST(Environment, HoldsOnlyWhatIsOurs) {
   ::setenv("COVE_TEST_ONLY", "a=b", 1);
   const auto found = cove_environment();

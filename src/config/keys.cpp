@@ -140,6 +140,42 @@ const auto& table() {
 
       {"pool.size", count, "4", live, [](Config& c) -> auto& { return c.pool.size; },
        "Sandboxes of each kind that are made ready before they are asked for; 0: none", 0, 10'000},
+      {"execute.max_timeout", duration, "60s", live, [](Config& c) -> auto& { return c.execute.max_timeout; },
+       "The longest time that /v1/execute and a session's command may ask for", 1, 365 * kDay},
+      {"execute.output_limit", size, "1000000", live, [](Config& c) -> auto& { return c.execute.output_limit_bytes; },
+       "Bytes that /v1/execute keeps of stdout and of stderr", 0, 64 * kMiB},
+      {"execute.cpu_time", duration, "5s", live, [](Config& c) -> auto& { return c.execute.cpu_time; },
+       "Processor time of one process of a run; then it is killed", kSecond, 365 * kDay},
+      {"execute.memory", size, "256M", live, [](Config& c) -> auto& { return c.execute.memory_bytes; },
+       "Memory of a run or a session, with all the files it writes", 16 * kMiB, 16 * kTiB},
+      {"execute.max_concurrent", count, "16", live, [](Config& c) -> auto& { return c.execute.max_concurrent; },
+       "Runs and commands of sessions at once, of all tenants together", 1, 1'000'000},
+      {"execute.queue_timeout", duration, "5s", live, [](Config& c) -> auto& { return c.execute.queue_timeout; },
+       "How long one waits for its turn before it is refused with 429; 0 refuses at once", 0, kDay},
+      {"execute.retry_after", duration, "2s", live, [](Config& c) -> auto& { return c.execute.retry_after; },
+       "When a client that got 429 is told to come back", 0, kDay},
+      {"execute.capacity_retry_after", duration, "10s", live,
+       [](Config& c) -> auto& { return c.execute.capacity_retry_after; },
+       "When a client is told to come back for which no sandbox could be made", 0, kDay},
+      {"execute.check_timeout", duration, "2.5s", live, [](Config& c) -> auto& { return c.execute.check_timeout; },
+       "How long /ready waits for an answer from behind", 1, kDay},
+      {"execute.reported_version",
+       choice,
+       "off",
+       live,
+       [](Config& c) -> auto& { return c.execute.reported_version; },
+       "What /health says: \"ok\" alone (off), or as a code interpreter of that version does; Onyx uses sessions from "
+       "0.4.0 on",
+       0,
+       0,
+       {"off", "0.3.3", "0.4.4", "0.4.8"}},
+
+      {"files.directory", text, "", restart, [](Config& c) -> auto& { return c.files.directory; },
+       "Where the files of /v1/files are kept (default below state_dir); empty, or Cove's from before"},
+      {"files.max_size", size, "100M", live, [](Config& c) -> auto& { return c.files.max_size_bytes; },
+       "The largest file that /v1/files takes", kMiB, 16 * kTiB},
+      {"files.ttl", duration, "1h", live, [](Config& c) -> auto& { return c.files.ttl; }, "How long a file is kept",
+       kSecond, 3650 * kDay},
 
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
@@ -164,6 +200,26 @@ std::string Key::flag() const {
 std::string_view Key::section() const {
   const auto dot = name.find('.');
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::span<const Alias> aliases() {
+  static constexpr auto kAliases = std::to_array<Alias>({
+      {"MAX_EXEC_TIMEOUT_MS", "execute.max_timeout", "ms"},
+      {"MAX_OUTPUT_BYTES", "execute.output_limit", ""},
+      {"CPU_TIME_LIMIT_SEC", "execute.cpu_time", "s"},
+      {"MEMORY_LIMIT_MB", "execute.memory", "M"},
+      {"MAX_CONCURRENT_EXECUTIONS", "execute.max_concurrent", ""},
+      {"EXECUTION_QUEUE_TIMEOUT_SEC", "execute.queue_timeout", "s"},
+      {"EXECUTION_RETRY_AFTER_SEC", "execute.retry_after", "s"},
+      {"CAPACITY_RETRY_AFTER_SEC", "execute.capacity_retry_after", "s"},
+      {"BACKEND_CHECK_TIMEOUT_SEC", "execute.check_timeout", "s"},
+      {"FILE_STORAGE_DIR", "files.directory", ""},
+      {"MAX_FILE_SIZE_MB", "files.max_size", "M"},
+      {"FILE_TTL_SEC", "files.ttl", "s"},
+      {"LOG_LEVEL", "log.level", ""},
+      {"LOG_FORMAT", "log.format", ""},
+  });
+  return kAliases;
 }
 
 std::span<const Key> keys() {

@@ -82,6 +82,7 @@ TEST(Sample, SaysWhichKeysNeedARestart) {
     if (key.kind == Kind::map) continue;
     const auto word = key.name.substr(key.name.rfind('.') + 1);
     const auto section = key.section().empty() ? 0 : text.find(fmt::format("\n[{}]\n", key.section()));
+    ASSERT_NE(section, std::string::npos) << key.name;
     const auto at = text.find(fmt::format("\n#{} = ", word), section);
     ASSERT_NE(at, std::string::npos) << key.name;
     const auto paragraph = text.substr(0, at).substr(text.rfind("\n\n", at));

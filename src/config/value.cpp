@@ -191,7 +191,7 @@ struct Reader {
   std::string_view text;
 
   Result<> operator()(std::string& out) const {
-    if (text.empty()) return fail(Errc::invalid, "must not be empty");
+    if (text.empty() && key.name == "state_dir") return fail(Errc::invalid, "must not be empty");
     out = text;
     return {};
   }

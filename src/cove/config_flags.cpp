@@ -15,6 +15,8 @@ std::string group_of(const config::Key& key) {
   if (section == "sandbox") return "Sandboxes";
   if (section == "exec") return "Executions";
   if (section == "upload") return "Uploads";
+  if (section == "execute") return "Code interpreter";
+  if (section == "files") return "Kept files";
   return std::string(section);
 }
 

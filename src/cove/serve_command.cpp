@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "cove/console.hpp"
+#include "doors/execute/door.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
 #include "keeper/host_root.hpp"
@@ -26,6 +27,7 @@ int serve_command(const ConfigFlags& flags) {
 int routes_command(bool json) {
   http::Router router;
   doors::sandboxes::add_routes(router, nullptr);
+  doors::execute::add_routes(router, nullptr);
   doors::operators::add_routes(router, nullptr);
   boost::json::array table;
   std::string lines;

@@ -15,6 +15,8 @@
 #include "files/json.hpp"
 #include "files/names.hpp"
 #include "files/pack.hpp"
+#include "files/snapshot.hpp"
+#include "files/stage.hpp"
 #include "files/stop.hpp"
 #include "files/tree.hpp"
 #include "files/unpack.hpp"
@@ -85,6 +87,23 @@ Result<> download(const std::string& path, Arguments options) {
   return pack(path, STDOUT_FILENO, limits);
 }
 
+Result<> stage_files(const std::string& path, Arguments rest) {
+  if (!rest.empty()) return fail(Errc::invalid, "stage takes one path");
+  COVE_TRY(const auto staged, stage(STDIN_FILENO, path));
+  return say(fmt::format(R"({{"files":{},"bytes":{}}})", staged.files, staged.bytes));
+}
+
+Result<> take_snapshot(const std::string& path, Arguments options) {
+  SnapshotLimits limits;
+  if (!options.empty()) {
+    if (options.size() != 2 || options[0] != std::string_view("--max-bytes"))
+      return fail(Errc::invalid, "snapshot takes --max-bytes and nothing else");
+    COVE_TRY(limits.max_bytes, number(options[1]));
+  }
+  COVE_TRY(const auto known, read_known(STDIN_FILENO));
+  return snapshot(path, known, STDOUT_FILENO, limits);
+}
+
 Result<> read(const std::string& path, Arguments rest) {
   ReadRange range;
   if (!rest.empty()) {
@@ -126,6 +145,8 @@ Result<> run(Arguments arguments) {
   const auto rest = arguments.subspan(3);
   if (command == "upload") return upload(path, rest);
   if (command == "download") return download(path, rest);
+  if (command == "stage") return stage_files(path, rest);
+  if (command == "snapshot") return take_snapshot(path, rest);
   if (command == "read") return read(path, rest);
   if (command == "write") return write(path, rest);
   if (command == "list") return list(path, rest);

@@ -470,6 +470,13 @@ std::optional<Response> Connection::admit(Head& head, const Router::Route*& rout
     }
     request.principal = std::move(decision.principal);
   }
+  if (const auto* moved = std::get_if<Router::Moved>(&found)) {
+    Response response{.status = 307, .content_type = ""};
+    const auto query = request.target.find('?');
+    response.headers.emplace_back("Location", (head.key.empty() ? "" : "/" + head.key) + moved->path +
+                                                  (query == std::string::npos ? "" : request.target.substr(query)));
+    return response;
+  }
   if (const auto* not_allowed = std::get_if<Router::NotAllowed>(&found)) {
     auto response = error_response(405, "method_not_allowed", "this method is not allowed here");
     response.headers.emplace_back("Allow", not_allowed->allow);

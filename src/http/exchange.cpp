@@ -135,7 +135,10 @@ Task<Result<>> Exchange::send_head(Response head, Framing framing, std::uint64_t
   add_header(out, "X-Request-Id", request_.id);
   add_header(out, "X-Content-Type-Options", "nosniff");
   bool own_policy = false;
+  bool says_keep_alive = request_.version < 11;
   for (const auto& [name, value] : head.headers) {
+    // Said by default, and by name only to clients that were promised it.
+    if (equals_ignoring_case(name, "Connection") && value == "keep-alive") says_keep_alive = true;
     if (!is_token(name) || is_ours(name)) continue;
     own_policy = own_policy || equals_ignoring_case(name, "Content-Security-Policy");
     add_header(out, name, value);
@@ -143,7 +146,7 @@ Task<Result<>> Exchange::send_head(Response head, Framing framing, std::uint64_t
   if (!own_policy) add_header(out, "Content-Security-Policy", "frame-ancestors 'none'");
   if (!connection_.keep_alive_) {
     add_header(out, "Connection", "close");
-  } else if (request_.version < 11) {
+  } else if (says_keep_alive) {
     add_header(out, "Connection", "keep-alive");
   }
   out += "\r\n";
@@ -158,7 +161,10 @@ Task<Result<>> Exchange::send_head(Response head, Framing framing, std::uint64_t
 }
 
 Task<Result<>> Exchange::send(Response response) {
-  if (!response.error_code.empty()) {
+  const auto* dialect = response.error_code.empty() ? nullptr : connection_.shared_->router.dialect_of(request_.path);
+  if (dialect != nullptr) {
+    response = (*dialect)(std::move(response));
+  } else if (!response.error_code.empty()) {
     const boost::json::value error = {
         {"error", response.body}, {"code", response.error_code}, {"requestId", request_.id}};
     response.body = boost::json::serialize(error);

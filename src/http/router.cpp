@@ -38,6 +38,15 @@ bool matches(const Router::Route& route, const std::vector<std::string>& segment
   });
 }
 
+bool serves(const Router::Route& route, const std::vector<std::string>& segments) {
+  if (!matches(route, segments)) return false;
+  if (!route.options.strict) return true;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].empty() && is_parameter(route.segments[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void Router::add(verb method, std::string pattern, Handler handler, RouteOptions options) {
@@ -63,7 +72,26 @@ std::vector<Router::RouteInfo> Router::routes() const {
   return all;
 }
 
-std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malformed> Router::find(
+void Router::set_dialect(std::string path, Dialect dialect) {
+  dialects_.emplace_back(split(std::string_view(path).substr(1)), std::move(dialect));
+}
+
+const Router::Dialect* Router::dialect_of(std::string_view path) const {
+  if (!path.starts_with('/')) return nullptr;
+  auto segments = split(path.substr(1));
+  for (auto& segment : segments) segment = percent_decode(segment).value_or(segment);
+  for (const auto& [above, dialect] : dialects_) {
+    if (above.size() <= segments.size() && std::equal(above.begin(), above.end(), segments.begin())) return &dialect;
+  }
+  return nullptr;
+}
+
+bool Router::known(const std::vector<std::string>& segments) const {
+  return std::ranges::any_of(routes_,
+                             [&](const Route& route) { return route.options.strict && serves(route, segments); });
+}
+
+std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malformed, Router::Moved> Router::find(
     verb method, std::string_view path) const {
   if (!path.starts_with('/')) return NotFound{};
   auto segments = split(path.substr(1));
@@ -80,10 +108,11 @@ std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malfor
   const Route* best_get = nullptr;  // serves HEAD when no route of its own does
   std::vector<verb> methods;
   for (const auto& route : routes_) {
-    if (!matches(route, segments)) continue;
+    if (!serves(route, segments)) continue;
     methods.push_back(route.method);
     if (route.method == method && (best == nullptr || more_specific(route, *best))) best = &route;
-    if (route.method == verb::get && (best_get == nullptr || more_specific(route, *best_get))) best_get = &route;
+    if (route.method == verb::get && route.options.head && (best_get == nullptr || more_specific(route, *best_get)))
+      best_get = &route;
   }
   if (best == nullptr && method == verb::head) best = best_get;
   if (best != nullptr) {
@@ -97,7 +126,13 @@ std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malfor
     }
     return found;
   }
-  if (methods.empty()) return NotFound{};
+  if (methods.empty()) {
+    if (!path.ends_with('/')) return NotFound{};
+    while (path.ends_with('/')) path.remove_suffix(1);
+    while (!segments.empty() && segments.back().empty()) segments.pop_back();
+    if (known(segments)) return Moved{std::string(path)};
+    return NotFound{};
+  }
 
   if (best_get != nullptr) methods.push_back(verb::head);
   std::ranges::sort(methods);

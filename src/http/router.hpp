@@ -9,6 +9,7 @@
 
 #include "async/task.hpp"
 #include "http/request.hpp"
+#include "http/response.hpp"
 
 namespace cove::http {
 
@@ -21,6 +22,8 @@ struct RouteOptions {
   http::Access access = http::Access::key;
   std::uint64_t body_limit = std::uint64_t{16} << 20;
   bool navigable = false;  // a page people come to by a link of another site
+  bool head = true;        // of GET: also serves HEAD
+  bool strict = false;     // a parameter is not empty, and the path with a slash behind it is sent here with 307
 };
 
 // Routes are added before the server starts. A pattern is a path whose segments are text or "{name}"; a parameter is
@@ -52,15 +55,27 @@ class Router {
   struct Malformed {
     std::string sentence;
   };
+  struct Moved {
+    std::string path;  // percent-encoded
+  };
+  // Turns an answer of error_response() into one as the clients of some paths know it.
+  using Dialect = std::function<Response(Response)>;
 
   void add(verb method, std::string pattern, Handler handler, RouteOptions options = {});
+  // Of every error that is answered at this path or below it.
+  void set_dialect(std::string path, Dialect dialect);
+  // Null: ours.
+  [[nodiscard]] const Dialect* dialect_of(std::string_view path) const;
   // In the order of adding; the HEAD that GET routes serve is not listed.
   [[nodiscard]] std::vector<RouteInfo> routes() const;
   // `path` is percent-encoded.
-  [[nodiscard]] std::variant<Found, NotFound, NotAllowed, Malformed> find(verb method, std::string_view path) const;
+  [[nodiscard]] std::variant<Found, NotFound, NotAllowed, Malformed, Moved> find(verb method,
+                                                                                 std::string_view path) const;
 
  private:
+  [[nodiscard]] bool known(const std::vector<std::string>& segments) const;
   std::vector<Route> routes_;
+  std::vector<std::pair<std::vector<std::string>, Dialect>> dialects_;
 };
 
 }  // namespace cove::http

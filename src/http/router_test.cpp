@@ -99,5 +99,36 @@ TEST(Router, ListsItsRoutesInOrder) {
   EXPECT_EQ(routes[3].access, Access::key);
 }
 
+TEST(StrictRoutes, HaveNoHeadNoEmptyParameterAndASlashThatLeadsBack) {
+  Router router;
+  const RouteOptions strict{.head = false, .strict = true};
+  router.add(verb::get, "/v1/files", nothing, strict);
+  router.add(verb::post, "/v1/files", nothing, strict);
+  router.add(verb::get, "/v1/files/{id}", nothing, strict);
+  EXPECT_TRUE(std::holds_alternative<Router::Found>(router.find(verb::get, "/v1/files/x")));
+  const auto refused = router.find(verb::head, "/v1/files");
+  ASSERT_TRUE(std::holds_alternative<Router::NotAllowed>(refused));
+  EXPECT_EQ(std::get<Router::NotAllowed>(refused).allow, "GET, POST");
+  for (const auto* path : {"/v1/files/", "/v1/files//"}) {
+    const auto moved = router.find(verb::delete_, path);
+    ASSERT_TRUE(std::holds_alternative<Router::Moved>(moved)) << path;
+    EXPECT_EQ(std::get<Router::Moved>(moved).path, "/v1/files");
+  }
+  const auto moved = router.find(verb::get, "/v1/files/a%2Fb/");
+  ASSERT_TRUE(std::holds_alternative<Router::Moved>(moved));
+  EXPECT_EQ(std::get<Router::Moved>(moved).path, "/v1/files/a%2Fb");
+  for (const auto* path : {"/", "//", "/v1/", "/v1/files/x/y", "/v1//files", "//v1/files/"})
+    EXPECT_TRUE(std::holds_alternative<Router::NotFound>(router.find(verb::get, path))) << path;
+}
+
+TEST(Dialects, AreOfAPathAndWhatIsBelowIt) {
+  Router router;
+  router.set_dialect("/v1/files", [](Response response) { return response; });
+  for (const auto* path : {"/v1/files", "/v1/files/", "/v1/files/x/y", "/v1/%66iles"})
+    EXPECT_NE(router.dialect_of(path), nullptr) << path;
+  for (const auto* path : {"/v1", "/v1/filesystem", "/", "", "*", "/v1/sandboxes/v1/files"})
+    EXPECT_EQ(router.dialect_of(path), nullptr) << path;
+}
+
 }  // namespace
 }  // namespace cove::http

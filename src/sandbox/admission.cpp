@@ -13,7 +13,8 @@ void Admission::set_options(Options options) {
 }
 
 bool Admission::has_room(const Tenant& tenant) const {
-  const std::uint32_t kept_free = options_.at_once >= 4 ? std::max(1U, options_.at_once / 8) : 0;
+  const std::uint32_t kept_free =
+      options_.keeps_some_free && options_.at_once >= 4 ? std::max(1U, options_.at_once / 8) : 0;
   return inside_ < options_.at_once && tenant.inside < options_.at_once - kept_free &&
          (tenant.share.at_once == 0 || tenant.inside < tenant.share.at_once);
 }
@@ -34,8 +35,8 @@ bool Admission::spend(Tenant& tenant) {
   return true;
 }
 
-async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share share,
-                                                        std::function<bool()> abandoned) {
+async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share share, std::function<bool()> abandoned,
+                                                        std::optional<std::chrono::milliseconds> patience) {
   auto& tenant = tenants_[name];
   tenant.share = share;
   if (!spend(tenant)) {
@@ -65,7 +66,7 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
       --admission.waiting_;
     }
   } leaving{*this, name, waiter};
-  const auto until = Clock::now() + options_.patience;
+  const auto until = Clock::now() + patience.value_or(options_.patience);
   while (!waiter->admitted) {
     co_await waiter->called.wait_until(std::min(until, Clock::now() + kLookAgain));
     if (waiter->admitted) break;

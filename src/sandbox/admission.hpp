@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "async/signal.hpp"
@@ -15,14 +16,15 @@
 namespace cove::sandbox {
 
 // Who may run something now. A place is free or it is not; who waits for one stands in its own tenant's line, and the
-// lines take turns, so that one tenant's crowd costs another nothing but its share. Some places are never taken by one
-// tenant alone.
+// lines take turns, so that one tenant's crowd costs another nothing but its share. If so wanted, some places are never
+// taken by one tenant alone.
 class Admission {
  public:
   struct Options {
     std::uint32_t at_once = 64;
     std::uint32_t waiting = 1024;  // of one tenant
     std::chrono::milliseconds patience{30'000};
+    bool keeps_some_free = true;  // places that no tenant takes alone
   };
   // Of one tenant; 0: no limit of its own.
   struct Share {
@@ -50,7 +52,9 @@ class Admission {
   // Errc::quota when the tenant has used up its share of the minute or the line is too long; Errc::unavailable when no
   // place came free in time.
   // `abandoned` is asked from time to time whether anybody still waits.
-  async::Task<Result<Ticket>> enter(std::string tenant, Share share, std::function<bool()> abandoned = {});
+  // `patience`: how long to wait, if not as long as the options say.
+  async::Task<Result<Ticket>> enter(std::string tenant, Share share, std::function<bool()> abandoned = {},
+                                    std::optional<std::chrono::milliseconds> patience = {});
 
   [[nodiscard]] std::uint32_t inside() const { return inside_; }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }

@@ -119,5 +119,21 @@ TEST(Admission, WhoWaitsInVainIsToldSo) {
   f.let_go(1);
 }
 
+TEST(Admission, MayLetOneTenantTakeEveryPlace) {
+  Fixture f({.at_once = 8, .keeps_some_free = false});
+  for (int i = 0; i < 9; ++i) f.come("a");
+  EXPECT_EQ(f.admission.inside(), 8U);
+  f.let_go(9);
+}
+
+TEST(Admission, WhoDoesNotWantToWaitIsToldAtOnce) {
+  Fixture f({.at_once = 1, .patience = std::chrono::milliseconds(0)});
+  f.come("a");
+  f.come("a");
+  for (int i = 0; i < 100 && f.refused.empty(); ++i) f.turn();
+  EXPECT_EQ(f.refused, std::vector<Errc>{Errc::unavailable});
+  f.let_go(1);
+}
+
 }  // namespace
 }  // namespace cove::sandbox

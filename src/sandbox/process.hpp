@@ -41,6 +41,7 @@ struct ProcessRequest {
   Delivery delivery = Delivery::newest;
   std::function<bool()> abandoned = {};  // while it is being started: whether anybody still waits for it
   bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
+  std::vector<wire::InlineFile> files = {};  // written by the new process before it becomes its program
 };
 
 struct ProcessEnd {

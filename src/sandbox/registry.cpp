@@ -128,7 +128,7 @@ async::Task<> Registry::keep_time() {
         tasks_.spawn("expire a sandbox", remove(sandbox, "expired"));
         continue;
       }
-      if (sandbox->active_ == 0)
+      if (sandbox->active_ == 0 || !sandbox->renewable())
         next = std::min(next, Clock::now() + (sandbox->expires_boot() - boot_time()) + milliseconds(1));
     }
     co_await sooner_.wait_until(next);
@@ -195,9 +195,13 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
                         .env_json = request.env_json,
                         .labels_json = request.labels_json,
                         .metadata_json = request.metadata_json,
-                        .notes_json = request.notes_json};
-  if (auto written = store_.sandboxes().insert(row); !written) co_return tl::unexpected<Error>(written.error());
-  const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row));
+                        .notes_json = request.notes_json,
+                        .renewal = request.renewal};
+  // What is not written down is nobody's after a crash, and swept by the next keeper.
+  if (request.purpose == Purpose::named) {
+    if (auto written = store_.sandboxes().insert(row); !written) co_return tl::unexpected<Error>(written.error());
+  }
+  const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row), request.purpose);
   by_name_.emplace(key, sandbox);
   by_id_.emplace(sandbox->row().id, sandbox);
   auto made = co_await sandbox->create();
@@ -227,9 +231,33 @@ async::Task<Result<std::shared_ptr<Sandbox>>> Registry::find(std::string tenant,
       continue;
     }
     if (sandbox->state() == State::deleting || sandbox->state() == State::gone || sandbox->expired()) break;
+    if (sandbox->purpose() == Purpose::throwaway) break;
     co_return sandbox;
   }
   co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
+}
+
+async::Task<Result<>> Registry::check(milliseconds patience) {
+  struct Question {
+    explicit Question(boost::asio::any_io_executor executor) : answered(executor) {}
+    std::optional<Result<wire::KeeperReply>> answer;
+    async::Signal answered;
+  };
+  const auto question = std::make_shared<Question>(surroundings_.executor);
+  const auto put = [](KeeperClient& keeper, std::shared_ptr<Question> mine) -> async::Task<> {
+    const wire::KeeperRequest request{.verb = wire::KeeperVerb::inspect, .id = SandboxId::random()};
+    mine->answer.emplace(co_await keeper.ask(request));
+    mine->answered.notify_all();
+  };
+  tasks_.spawn("ask after the keeper", put(keeper_, question));
+  const auto until = Clock::now() + patience;
+  while (!question->answer && co_await question->answered.wait_until(until)) {
+  }
+  if (!question->answer) co_return fail(Errc::unavailable, "the keeper does not answer");
+  const auto& answer = *question->answer;
+  // That it knows no such sandbox is an answer.
+  if (!answer && answer.error().code == Errc::unavailable) co_return tl::unexpected<Error>(answer.error());
+  co_return Result<>();
 }
 
 async::Task<> Registry::forget_later(std::string id) {
@@ -244,10 +272,13 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
   }
   sandbox->set_state(State::deleting);
   // If this cannot be written the row still says "running", and a restart in this moment finds the sandbox gone.
-  [[maybe_unused]] const auto marked = store_.sandboxes().set_state(sandbox->row().id, "deleting");
+  const bool written = sandbox->purpose() == Purpose::named;
+  if (written) [[maybe_unused]]
+    const auto marked = store_.sandboxes().set_state(sandbox->row().id, "deleting");
   co_await sandbox->destroy();
   // Nothing of it is left; a row that cannot be erased now is erased later, or at the next start.
-  if (!store_.sandboxes().erase(sandbox->row().id)) tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
+  if (written && !store_.sandboxes().erase(sandbox->row().id))
+    tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
   by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
   by_id_.erase(sandbox->row().id);
   sandbox->changed().notify_all();
@@ -268,6 +299,7 @@ std::vector<std::shared_ptr<Sandbox>> Registry::of(const std::string& tenant, co
   std::vector<std::shared_ptr<Sandbox>> out;
   for (auto it = by_name_.upper_bound(Key(tenant, after)); it != by_name_.end() && it->first.first == tenant; ++it) {
     const auto& sandbox = it->second;
+    if (sandbox->purpose() == Purpose::throwaway) continue;
     if (sandbox->state() != State::gone && !sandbox->expired()) out.push_back(sandbox);
   }
   return out;
@@ -275,6 +307,7 @@ std::vector<std::shared_ptr<Sandbox>> Registry::of(const std::string& tenant, co
 
 // An event that cannot be written is lost, and the log says so; nothing else waits for it.
 void Registry::tell(std::string_view type, const Sandbox& sandbox, std::string data_json) {
+  if (sandbox.purpose() == Purpose::throwaway) return;
   const store::EventRow event{.at_unix_ms = unix_millis(),
                               .tenant = sandbox.tenant(),
                               .type = std::string(type),

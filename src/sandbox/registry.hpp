@@ -30,6 +30,8 @@ struct CreateRequest {
   std::string labels_json = "{}";
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
+  Purpose purpose = Purpose::named;
+  std::string renewal = "use";  // as SandboxRow::renewal
 };
 
 // Everything a sandbox writes is memory: what it may write must leave some. Registry::ensure gives no more than this.
@@ -80,14 +82,18 @@ class Registry {
     bool created = false;
   };
   async::Task<Result<Ensured>> ensure(CreateRequest request, Quotas quotas, IfThere if_there);
-  // Errc::not_found also for one that has expired or is being deleted; waits while one is being made.
+  // Throwaways are not found. Errc::not_found also for one that has expired or is being deleted; waits while one is
+  // being made.
   async::Task<Result<std::shared_ptr<Sandbox>>> find(std::string tenant, std::string name);
   // Returns when nothing of it is left.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
-  // By name, those after `after`.
+  // By name, those after `after`, without throwaways.
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> of(const std::string& tenant, const std::string& after) const;
   [[nodiscard]] std::size_t size() const { return by_name_.size(); }
+
+  // Asks the keeper something: whether sandboxes could be made now. Errc::unavailable when no answer comes in time.
+  async::Task<Result<>> check(std::chrono::milliseconds patience);
 
   // Lifecycle events.
   [[nodiscard]] async::Signal& events_changed() { return events_changed_; }

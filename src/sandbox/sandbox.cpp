@@ -38,8 +38,8 @@ std::string_view name_of(State state) {
   return "deleting";
 }
 
-Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row)
-    : surroundings_(surroundings), row_(std::move(row)), changed_(surroundings.executor) {
+Sandbox::Sandbox(Surroundings& surroundings, store::SandboxRow row, Purpose purpose)
+    : surroundings_(surroundings), row_(std::move(row)), purpose_(purpose), changed_(surroundings.executor) {
   std::copy_n(row_.id.begin(), std::min(row_.id.size(), id_.text.size()), id_.text.begin());
   expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
 }
@@ -65,11 +65,13 @@ Sandbox::Activity::~Activity() {
 }
 
 void Sandbox::touch() {
+  if (!renewable()) return;
   expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
   if (expires_boot_ - persisted_expiry_ >= kPersistStep) persist_expiry();
 }
 
 void Sandbox::set_ttl(milliseconds ttl) {
+  if (!renewable()) return;
   row_.ttl_ms = ttl.count();
   expires_boot_ = boot_time() + ttl;
   persist_expiry();
@@ -77,12 +79,13 @@ void Sandbox::set_ttl(milliseconds ttl) {
 
 // What cannot be written now is written at the next touch; until a restart nobody reads it.
 void Sandbox::persist_expiry() {
+  if (purpose_ == Purpose::throwaway) return;
   if (surroundings_.store.sandboxes().set_expiry(row_.id, row_.ttl_ms, expires_boot_.count()))
     persisted_expiry_ = expires_boot_;
 }
 
 bool Sandbox::expired() const {
-  return active_ == 0 && boot_time() >= expires_boot_;
+  return (active_ == 0 || !renewable()) && boot_time() >= expires_boot_;
 }
 
 std::int64_t Sandbox::expires_unix_ms() const {
@@ -122,6 +125,7 @@ async::Task<Result<>> Sandbox::create() {
   if (!link_ || !synced_) co_return fail(Errc::unavailable, "the sandbox's init did not start: try again");
   expires_boot_ = boot_time() + milliseconds(row_.ttl_ms);
   row_.expires_boot_ms = expires_boot_.count();
+  if (purpose_ == Purpose::throwaway) co_return Result<>();
   co_return surroundings_.store.sandboxes().update(row_);
 }
 

@@ -34,19 +34,25 @@ struct Surroundings {
   int run_dir;  // where inits listen
 };
 
+// Whether a sandbox is for its callers to name, or for one piece of work of ours: not listed, not found, not written
+// down, and gone when the server is.
+enum class Purpose : std::uint8_t { named, throwaway };
+
 // One live sandbox. Made and ended by the Registry; everything that happens inside goes through here.
 class Sandbox : public std::enable_shared_from_this<Sandbox> {
  public:
-  Sandbox(Surroundings& surroundings, store::SandboxRow row);
+  Sandbox(Surroundings& surroundings, store::SandboxRow row, Purpose purpose = Purpose::named);
 
   [[nodiscard]] const store::SandboxRow& row() const { return row_; }
   [[nodiscard]] const std::string& name() const { return row_.name; }
   [[nodiscard]] const std::string& tenant() const { return row_.tenant; }
+  [[nodiscard]] Purpose purpose() const { return purpose_; }
   [[nodiscard]] State state() const { return state_; }
   // Notified of every change of state.
   [[nodiscard]] async::Signal& changed() { return changed_; }
 
-  // Life. Activity holds the sandbox alive while it lasts and re-arms its time at the end.
+  // Life. Activity holds the sandbox alive while it lasts and re-arms its time at the end. Where nothing renews the
+  // time (SandboxRow::renewal), neither does anything here: it ends when it was said to.
   class Activity {
    public:
     explicit Activity(std::shared_ptr<Sandbox> sandbox);
@@ -76,6 +82,9 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // Nobody reads it any more: it gets a moment to end by itself, and is forgotten then.
   void release(const std::shared_ptr<Process>& process);
 
+  // Ends every process in it; those that are followed end as usual.
+  void kill_everything();
+
   async::Task<Result<wire::KeeperReply>> inspect();
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
@@ -99,6 +108,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<> destroy();
   void set_state(State state);
   void persist_expiry();
+  [[nodiscard]] bool renewable() const { return row_.renewal == "use"; }
   [[nodiscard]] tl::unexpected<Error> not_there() const;
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
   void count(const wire::KeeperReply& reply) {
@@ -128,6 +138,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   Surroundings& surroundings_;
   store::SandboxRow row_;
   SandboxId id_;
+  Purpose purpose_;
   State state_ = State::creating;
   async::Signal changed_;
   std::optional<InitLink> link_;

@@ -110,7 +110,8 @@ async::Task<> Sandbox::count_again() {
 }
 
 void Sandbox::record_end(Process& process) {
-  if (process.request_.kind == ProcessKind::internal || state_ == State::deleting) return;
+  if (process.request_.kind == ProcessKind::internal || state_ == State::deleting || purpose_ == Purpose::throwaway)
+    return;
   const auto& end = *process.end_;
   const store::ProcessEnd row{.ended_unix_ms = unix_millis(),
                               .reason = std::string(name_of(end.reason)),
@@ -156,7 +157,7 @@ void Sandbox::forget(const std::shared_ptr<Process>& process) {
   remembered_.erase(process->number_);
   if (process->request_.delivery == Delivery::newest && !process->request_.whole) let_go(process->held_);
   process->sandbox_ = nullptr;
-  if (process->request_.kind != ProcessKind::internal) [[maybe_unused]]
+  if (process->request_.kind != ProcessKind::internal && purpose_ == Purpose::named) [[maybe_unused]]
     const auto erased = surroundings_.store.processes().erase(row_.id, process->number_);
   if (!process->end_) {
     process->finish(
@@ -191,6 +192,12 @@ void Sandbox::release(const std::shared_ptr<Process>& process) {
   process->arm(kReleaseGrace);
 }
 
+void Sandbox::kill_everything() {
+  if (!link_) return;
+  link_->kill_everything();
+  flush();
+}
+
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest request, wire::SpawnKind kind) {
   wire::Spawn spawn{.kind = kind};
   spawn.terminal = request.terminal ? wire::Terminal::yes : wire::Terminal::no;
@@ -200,6 +207,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   spawn.output_limit = request.output_limit;
   spawn.directory = request.directory;
   spawn.argv = request.argv;
+  spawn.files = request.files;
   spawn.environment = base_environment();
   if (request.terminal) set_variable(spawn.environment, "TERM=xterm-256color");
   boost::system::error_code failed;
@@ -239,6 +247,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   // Kept for as long as it may be listed: a name to know it by is enough.
   shorten(process->request_.argv);
   process->request_.variables.clear();
+  process->request_.files.clear();
   link_->spawn(number, spawn);
   if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
   flush();

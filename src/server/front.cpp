@@ -14,6 +14,7 @@
 
 #include "async/deadline.hpp"
 #include "base/io.hpp"
+#include "doors/execute/door.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
 #include "http/server.hpp"
@@ -42,6 +43,13 @@ http::ServerOptions http_options(const config::Config& config) {
 
 sandbox::Admission::Options admission_options(const config::Config& config) {
   return {.at_once = config.exec.max_concurrent, .waiting = config.exec.max_queued};
+}
+
+sandbox::Admission::Options slot_options(const config::Config& config) {
+  return {.at_once = config.execute.max_concurrent,
+          .waiting = 10'000,
+          .patience = config.execute.queue_timeout,
+          .keeps_some_free = false};
 }
 
 std::string words_of(std::exception_ptr exception) {
@@ -78,8 +86,12 @@ class Front {
   KeyRing keys_;
   Metrics metrics_;
   sandbox::Admission admission_;
+  sandbox::Admission slots_;
   sandbox::Registry registry_;
+  store::FileStore files_;
+  doors::execute::Meter meter_;
   doors::sandboxes::Services sandboxes_;
+  doors::execute::Services execute_;
   doors::operators::Services operators_;
   http::Router router_;
   http::Server server_;
@@ -101,21 +113,34 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
              }),
       keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open),
       admission_(loop_.get_executor(), admission_options(*config_)),
+      slots_(loop_.get_executor(), slot_options(*config_)),
       registry_(
           loop_.get_executor(), tasks_, *store_, run_dir_.get(),
           {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
           [this](std::string_view line) { log_.warn(line); }, [this] { ask_for_keeper(); }),
+      files_(*store_, std::move(options_.files), config_->files.ttl),
+      meter_(metrics_.registry()),
       sandboxes_{.registry = registry_,
                  .admission = admission_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
                  .config = [this] { return config_; },
                  .draining = [this] { return draining_; },
                  .still_valid = [this](const http::Principal& principal) { return keys_.still_valid(principal); }},
+      execute_{.registry = registry_,
+               .slots = slots_,
+               .admission = admission_,
+               .files = files_,
+               .meter = meter_,
+               .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
+               .config = [this] { return config_; },
+               .draining = [this] { return draining_; },
+               .still_valid = [this](const http::Principal& principal) { return keys_.still_valid(principal); },
+               .log = [this](std::string_view line) { log_.warn(line); }},
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},
-      server_((doors::sandboxes::add_routes(router_, &sandboxes_), doors::operators::add_routes(router_, &operators_),
-               loop_.get_executor()),
+      server_((doors::sandboxes::add_routes(router_, &sandboxes_), doors::execute::add_routes(router_, &execute_),
+               doors::operators::add_routes(router_, &operators_), loop_.get_executor()),
               http_options(*config_), router_, keys_,
               [this](const http::AccessRecord& record) {
                 metrics_.count(record);
@@ -141,6 +166,8 @@ void Front::describe_metrics() {
   metrics_.watch("cove_sandboxes", "Sandboxes there are", [this] { return static_cast<double>(registry_.size()); });
   metrics_.watch("cove_executions_running", "Executions running now", [this] { return admission_.inside(); });
   metrics_.watch("cove_executions_waiting", "Executions waiting for a place", [this] { return admission_.waiting(); });
+  metrics_.watch("code_interpreter_executions_limit", "Executions that may hold a slot at once",
+                 [this] { return config_->execute.max_concurrent; });
   metrics_.watch("cove_http_connections", "Connections open now",
                  [this] { return static_cast<double>(server_.connections()); });
   const auto& counters = registry_.counters();
@@ -155,6 +182,10 @@ void Front::describe_metrics() {
 }
 
 Task<> Front::start() {
+  if (const auto swept = files_.sweep(); !swept)
+    log_.error(fmt::format("files cannot be swept reason=\"{}\"", swept.error().message));
+  else if (*swept > 0)
+    log_.info(fmt::format("files swept={}", *swept));
   const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(options_.keeper)));
   if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
   asio::ip::tcp::acceptor acceptor(loop_);
@@ -166,6 +197,7 @@ Task<> Front::start() {
   log_.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), registry_.size(),
                         options_.needs_keys ? "required" : "not required"));
   tasks_.spawn("keep time", registry_.keep_time());
+  tasks_.spawn("expire files", doors::execute::expire_files(execute_));
   co_await server_.serve(std::move(acceptor));
 }
 
@@ -204,6 +236,8 @@ void Front::reload() {
   config_ = std::make_shared<const config::Config>(std::move(plan.config));
   log_.set(config_->log);
   admission_.set_options(admission_options(*config_));
+  slots_.set_options(slot_options(*config_));
+  files_.set_ttl(config_->files.ttl);
   registry_.set_max_sandboxes(config_->max_sandboxes);
   server_.reload(http_options(*config_));
   std::string applied;
@@ -233,9 +267,11 @@ Task<> Front::hear_signals() {
 // What runs may end by itself for a while; then it is ended. What the configuration says about sandboxes is done last.
 Task<> Front::finish() {
   const auto until = Clock::now() + config_->drain;
-  while (!hurry_ && (admission_.inside() > 0 || admission_.waiting() > 0 || sandboxes_.transfers > 0) &&
-         Clock::now() < until)
-    co_await async::sleep_for(std::chrono::milliseconds(20));
+  const auto busy = [this] {
+    return admission_.inside() > 0 || admission_.waiting() > 0 || slots_.waiting() > 0 || sandboxes_.transfers > 0 ||
+           execute_.transfers > 0;
+  };
+  while (!hurry_ && busy() && Clock::now() < until) co_await async::sleep_for(std::chrono::milliseconds(20));
   for (const auto& sandbox : registry_.all()) {
     for (const auto& process : sandbox->processes()) {
       if (process->request().kind == sandbox::ProcessKind::exec) process->stop(sandbox::Reason::shutdown);
@@ -243,12 +279,19 @@ Task<> Front::finish() {
   }
   const auto last = Clock::now() + std::chrono::milliseconds(hurry_ ? 500 : 3000);
   while (admission_.inside() > 0 && Clock::now() < last) co_await async::sleep_for(std::chrono::milliseconds(10));
-  if (config_->on_exit == config::OnExit::destroy) {
-    for (const auto& sandbox : registry_.all()) tasks_.spawn("end a sandbox", registry_.remove(sandbox, "shutdown"));
-    const auto gone = Clock::now() + std::chrono::seconds(30);
-    while (registry_.size() > 0 && Clock::now() < gone) co_await async::sleep_for(std::chrono::milliseconds(5));
-    if (registry_.size() > 0) status_ = 1;
+  // What nobody can find again goes in any case.
+  const bool all = config_->on_exit == config::OnExit::destroy;
+  const auto goes = [all](const auto& sandbox) { return all || sandbox->purpose() == sandbox::Purpose::throwaway; };
+  const auto left = [&] {
+    const auto sandboxes = registry_.all();
+    return std::ranges::any_of(sandboxes, goes);
+  };
+  for (const auto& sandbox : registry_.all()) {
+    if (goes(sandbox)) tasks_.spawn("end a sandbox", registry_.remove(sandbox, "shutdown"));
   }
+  const auto gone = Clock::now() + std::chrono::seconds(30);
+  while (left() && Clock::now() < gone) co_await async::sleep_for(std::chrono::milliseconds(5));
+  if (left()) status_ = 1;
   log_.info(fmt::format("stopped kept={}", registry_.size()));
   co_await server_.stop();
   loop_.stop();

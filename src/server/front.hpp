@@ -17,6 +17,7 @@ struct FrontOptions {
   UniqueFd listener;
   UniqueFd keeper;        // the line to the first keeper
   UniqueFd supervisor;    // on which further keepers come
+  UniqueFd files;         // the directory of kept files, ours
   std::string directory;  // for the store and the control sockets, ours
   bool needs_keys = false;
 };

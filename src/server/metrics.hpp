@@ -24,6 +24,9 @@ class Metrics {
   // The same for one that only grows.
   void watch_total(const std::string& name, const std::string& help, std::function<double()> read);
 
+  // For rooms that count by themselves.
+  [[nodiscard]] prometheus::Registry& registry() { return registry_; }
+
   [[nodiscard]] std::string text();
 
  private:

@@ -25,6 +25,7 @@
 
 #include "base/io.hpp"
 #include "base/umask.hpp"
+#include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/log.hpp"
 #include "store/store.hpp"
@@ -164,6 +165,7 @@ class Supervisor {
   std::string front_directory_;
   bool needs_keys_ = false;
   UniqueFd lock_;
+  UniqueFd files_;
   UniqueFd signals_;
   std::optional<keeper::Keeper> keeper_;
   pid_t front_ = -1;
@@ -200,6 +202,9 @@ Result<> Supervisor::prepare() {
     return tl::unexpected<Error>(needed.error());
   needs_keys_ = needed.value_or(true);
   COVE_TRY(front_directory_, front_directory(config_.state_dir));
+
+  const auto own = front_directory_ + "/files";
+  COVE_TRY(files_, open_file_directory(config_.files.directory.empty() ? own : config_.files.directory, kFrontId));
 
   // Sandboxes of a keeper that died become our children, so that none stays behind unburied.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -239,13 +244,13 @@ Result<> Supervisor::start_keeper() {
   return {};
 }
 
-// From here on no privilege, and no descriptor but the four that are listed.
+// From here on no privilege, and no descriptor but the five that are listed.
 void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
   ::prctl(PR_SET_NAME, "cove-front");
   ::setsid();  // signals from a terminal are the supervisor's to pass on
   const auto link = keeper_->link().release();
-  const std::array<int, 4> kept{listener.get(), link.get(), control.get(), lock_.get()};
-  std::array<int, 4> moved{};
+  const std::array<int, 5> kept{listener.get(), link.get(), control.get(), files_.get(), lock_.get()};
+  std::array<int, 5> moved{};
   for (std::size_t i = 0; i < kept.size(); ++i) moved[i] = ::fcntl(kept[i], F_DUPFD_CLOEXEC, 100);
   for (std::size_t i = 0; i < moved.size(); ++i) {
     if (moved[i] < 0 || ::dup3(moved[i], 3 + static_cast<int>(i), O_CLOEXEC) < 0) ::_exit(1);
@@ -273,6 +278,7 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
                        .listener = UniqueFd(3),
                        .keeper = UniqueFd(4),
                        .supervisor = UniqueFd(5),
+                       .files = UniqueFd(6),
                        .directory = root ? kFrontView : front_directory_,
                        .needs_keys = needs_keys_};
   ::_exit(run_front(std::move(options)));

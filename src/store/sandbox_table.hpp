@@ -34,6 +34,7 @@ struct SandboxRow {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   std::uint32_t next_process = 1;
+  std::string renewal = "use";  // what renews its time: use, or nothing: "none"
 
   bool operator==(const SandboxRow&) const = default;
 };

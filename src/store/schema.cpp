@@ -89,6 +89,20 @@ CREATE TABLE keys (
   note TEXT NOT NULL
 );
 )",
+    R"(
+CREATE TABLE files (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  size_bytes INTEGER NOT NULL,
+  uploaded_unix_ms INTEGER NOT NULL,
+  sha256 TEXT NOT NULL
+);
+CREATE INDEX files_of_tenant ON files (tenant, seq);
+CREATE INDEX files_by_age ON files (uploaded_unix_ms);
+ALTER TABLE sandboxes ADD COLUMN renewal TEXT NOT NULL DEFAULT 'use';
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

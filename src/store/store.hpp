@@ -5,6 +5,7 @@
 
 #include "store/database.hpp"
 #include "store/event_table.hpp"
+#include "store/file_table.hpp"
 #include "store/idempotency_table.hpp"
 #include "store/key_table.hpp"
 #include "store/process_table.hpp"
@@ -37,6 +38,7 @@ class Store {
   EventTable& events() { return events_; }
   IdempotencyTable& idempotency() { return idempotency_; }
   KeyTable& keys() { return keys_; }
+  FileTable& files() { return files_; }
 
   // All of what `work` (returning Result<>) writes, or none of it.
   template <typename Work>
@@ -64,6 +66,7 @@ class Store {
   EventTable events_;
   IdempotencyTable idempotency_;
   KeyTable keys_;
+  FileTable files_;
   std::string warning_;
   bool keys_may_be_lost_ = false;
 };

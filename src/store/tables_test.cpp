@@ -32,7 +32,8 @@ SandboxRow full_row() {
           .labels_json = R"({"k":"v"})",
           .metadata_json = R"({"m":1})",
           .notes_json = R"(["n"])",
-          .next_process = 11};
+          .next_process = 11,
+          .renewal = "none"};
 }
 
 SandboxRow named(std::string tenant, std::string name) {
@@ -185,6 +186,42 @@ TEST_F(Idempotency, AnswersAreFoundAgainForADay) {
   ASSERT_TRUE(table.insert(row));
   ASSERT_TRUE(table.erase("t", "k"));
   EXPECT_EQ(*table.find("t", "k"), std::nullopt);
+}
+
+using Files = Tables;
+
+TEST_F(Files, AreFoundByTheirTenantAndForgotten) {
+  auto& files = store_->files();
+  FileRow row{
+      .id = "a", .tenant = "t", .name = "d/ü \"1\"", .size_bytes = 5ULL << 40, .uploaded_unix_ms = 7, .sha256 = "00"};
+  ASSERT_TRUE(files.insert(row));
+  EXPECT_EQ(files.insert(row).error().code, Errc::exists);
+  row.seq = 1;
+  EXPECT_EQ(*files.find("t", "a"), row);
+  EXPECT_EQ(*files.find("other", "a"), std::nullopt);
+  EXPECT_EQ(*files.find("t", "b"), std::nullopt);
+  ASSERT_TRUE(files.erase("a"));
+  ASSERT_TRUE(files.erase("a"));
+  EXPECT_EQ(*files.find("t", "a"), std::nullopt);
+}
+
+TEST_F(Files, AreListedInPagesByTenantAndByAge) {
+  auto& files = store_->files();
+  for (std::int64_t i = 1; i <= 5; ++i)
+    ASSERT_TRUE(
+        files.insert({.id = std::to_string(i), .tenant = i % 2 == 1 ? "odd" : "even", .uploaded_unix_ms = 10 * i}));
+  const auto ids = [](const Result<std::vector<FileRow>>& rows) {
+    std::string out;
+    for (const auto& row : *rows) out += row.id;
+    return out;
+  };
+  EXPECT_EQ(ids(files.of("odd", 0, 0, 10)), "135");
+  EXPECT_EQ(ids(files.of("odd", 10, 0, 10)), "35");
+  EXPECT_EQ(ids(files.of("odd", 0, 1, 1)), "3");
+  EXPECT_EQ(ids(files.all(0, 4)), "1234");
+  EXPECT_EQ(ids(files.all(4, 4)), "5");
+  EXPECT_EQ(ids(files.older(30, 0, 10)), "123");
+  EXPECT_EQ(ids(files.older(30, 1, 1)), "2");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
-#include "doors/sandboxes/helper.hpp"
+#include "sandbox/helper.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -45,7 +45,7 @@ Task<Result<Work>> begin(Services& services, const http::Request& request) {
 }
 
 // Passes the body on to the helper. Fails when it did not come whole: nothing may come of it then.
-Task<Result<>> pass_body_on(http::Exchange& exchange, Helper& helper, std::uint64_t limit) {
+Task<Result<>> pass_body_on(http::Exchange& exchange, sandbox::Helper& helper, std::uint64_t limit) {
   std::string chunk(kChunk, '\0');
   std::uint64_t passed = 0;
   while (true) {
@@ -76,7 +76,7 @@ Task<> ask_helper(Services& services, http::Exchange& exchange, Result<std::vect
   if (!arguments) co_return co_await refuse(exchange, arguments.error());
   const auto work = co_await begin(services, exchange.request());
   if (!work) co_return co_await refuse(exchange, work.error());
-  auto helper = co_await Helper::start(work->sandbox, std::move(*arguments), gone(exchange));
+  auto helper = co_await sandbox::Helper::start(work->sandbox, std::move(*arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   auto answer = co_await (*helper)->finish();
@@ -103,7 +103,7 @@ Task<> upload(Services& services, http::Exchange& exchange) {
                                      "--max-members", std::to_string(limits.max_members),
                                      "--max-depth",   std::to_string(limits.max_depth),
                                      "--max-ratio",   std::to_string(limits.max_ratio)};
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
+  auto helper = co_await sandbox::Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto passed = co_await pass_body_on(exchange, **helper, limits.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
@@ -118,7 +118,7 @@ Task<> download(Services& services, http::Exchange& exchange) {
   const auto src = path_query(exchange.request(), "src", "/workspace");
   if (!src) co_return co_await refuse(exchange, src.error());
   std::vector<std::string> arguments{"download", *src};
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
+  auto helper = co_await sandbox::Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   auto bytes = co_await (*helper)->read();
@@ -209,7 +209,7 @@ std::string http_date(std::int64_t mtime_ns) {
 Task<Result<Facts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path,
                              std::function<bool()> abandoned) {
   std::vector<std::string> arguments{"read", path, "0", "0"};
-  auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
+  auto helper = co_await sandbox::Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   (*helper)->end_input();
   auto line = co_await (*helper)->read_line();
@@ -244,7 +244,7 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   std::vector<std::string> arguments{"read", *path, std::to_string(std::min<std::uint64_t>(offset, INT64_MAX)),
                                      std::to_string(length)};
   if (request.method == http::verb::head) arguments.back() = "0";
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
+  auto helper = co_await sandbox::Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   (*helper)->end_input();
   const auto line = co_await (*helper)->read_line();
@@ -305,7 +305,7 @@ Task<> write_file(Services& services, http::Exchange& exchange) {
     co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "mode must be octal, as 0644"});
   std::vector<std::string> arguments{"write", *path, mode};
   if (*append) arguments.emplace_back("append");
-  auto helper = co_await Helper::start(work->sandbox, std::move(arguments), gone(exchange));
+  auto helper = co_await sandbox::Helper::start(work->sandbox, std::move(arguments), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto passed = co_await pass_body_on(exchange, **helper, services.config()->upload.max_body_bytes);
   if (!passed) co_return co_await refuse(exchange, passed.error());
@@ -366,7 +366,7 @@ Task<> watch(Services& services, http::Exchange& exchange) {
   const auto recursive = flag_query(exchange.request(), "recursive");
   if (!recursive) co_return co_await refuse(exchange, recursive.error());
   if (*recursive) command->emplace_back("recursive");
-  auto helper = co_await Helper::start(work->sandbox, std::move(*command), gone(exchange));
+  auto helper = co_await sandbox::Helper::start(work->sandbox, std::move(*command), gone(exchange));
   if (!helper) co_return co_await refuse(exchange, helper.error());
   const auto ready = co_await (*helper)->read_line();
   if (!ready) co_return co_await refuse(exchange, ready.error());

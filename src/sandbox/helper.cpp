@@ -1,10 +1,10 @@
-#include "doors/sandboxes/helper.hpp"
+#include "sandbox/helper.hpp"
 
 #include <signal.h>
 
 #include <boost/json.hpp>
 
-namespace cove::doors::sandboxes {
+namespace cove::sandbox {
 namespace {
 
 namespace json = boost::json;
@@ -26,8 +26,7 @@ Errc code_of(std::string_view word) {
 
 }  // namespace
 
-Helper::Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process,
-               std::function<bool()> abandoned)
+Helper::Helper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process, std::function<bool()> abandoned)
     : sandbox_(std::move(sandbox)),
       process_(std::move(process)),
       reader_(process_, 1),
@@ -41,24 +40,24 @@ Helper::~Helper() {
   sandbox_->release(process_);
 }
 
-async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<sandbox::Sandbox> sandbox,
+async::Task<Result<std::unique_ptr<Helper>>> Helper::start(std::shared_ptr<Sandbox> sandbox,
                                                            std::vector<std::string> arguments,
                                                            std::function<bool()> abandoned) {
   arguments.insert(arguments.begin(), "/cove/bin/files");
-  sandbox::ProcessRequest request{.kind = sandbox::ProcessKind::internal,
-                                  .argv = std::move(arguments),
-                                  .directory = "/",
-                                  .input = sandbox::InputMode::open,
-                                  .delivery = sandbox::Delivery::everything,
-                                  .abandoned = abandoned};
+  ProcessRequest request{.kind = ProcessKind::internal,
+                         .argv = std::move(arguments),
+                         .directory = "/",
+                         .input = InputMode::open,
+                         .delivery = Delivery::everything,
+                         .abandoned = abandoned};
   auto started = co_await sandbox->start(std::move(request));
   if (!started) co_return tl::unexpected<Error>(started.error());
   const auto& end = (*started)->end();
-  if (end && (end->reason == sandbox::Reason::timeout || end->reason == sandbox::Reason::cancelled))
+  if (end && (end->reason == Reason::timeout || end->reason == Reason::cancelled))
     co_return fail(Errc::unavailable, "the sandbox did not start its file helper in time");
-  if (end && end->reason == sandbox::Reason::pids)
+  if (end && end->reason == Reason::pids)
     co_return fail(Errc::conflict, "the sandbox's process limit is reached: nothing can be started in it");
-  if (end && end->reason == sandbox::Reason::not_started)
+  if (end && end->reason == Reason::not_started)
     co_return fail(Errc::io, "the sandbox's file helper could not be started");
   co_return std::make_unique<Helper>(std::move(sandbox), std::move(*started), std::move(abandoned));
 }
@@ -71,8 +70,8 @@ void Helper::end_input() {
 bool Helper::take() {
   auto batch = reader_.take(kBatch);
   for (auto& event : batch.events) {
-    if (event.kind == sandbox::Event::Kind::out) rest_ += event.bytes;
-    if (event.kind == sandbox::Event::Kind::err && errors_.size() < kErrorLimit) errors_ += event.bytes;
+    if (event.kind == Event::Kind::out) rest_ += event.bytes;
+    if (event.kind == Event::Kind::err && errors_.size() < kErrorLimit) errors_ += event.bytes;
   }
   over_ = batch.over;
   return !batch.events.empty();
@@ -88,6 +87,20 @@ async::Task<std::string> Helper::read() {
     if (!take() && !over_) co_await wait_for_more();
   }
   co_return std::exchange(rest_, {});
+}
+
+async::Task<Result<std::string>> Helper::read_some(std::size_t most) {
+  auto bytes = co_await read();
+  if (bytes.empty()) {
+    const auto judged = verdict();
+    if (!judged) co_return tl::unexpected<Error>(judged.error());
+    co_return fail(Errc::io, "the sandbox's file helper ended too early");
+  }
+  if (bytes.size() > most) {
+    rest_ = bytes.substr(most);
+    bytes.resize(most);
+  }
+  co_return bytes;
 }
 
 std::optional<std::string> Helper::line_now() {
@@ -129,7 +142,7 @@ async::Task<Result<std::string>> Helper::finish() {
 Result<> Helper::verdict() const {
   if (!process_->end()) return fail(Errc::unavailable, "nobody waits for it any more");
   const auto& end = *process_->end();
-  if (end.reason == sandbox::Reason::sandbox_gone) return fail(Errc::not_found, "the sandbox ended");
+  if (end.reason == Reason::sandbox_gone) return fail(Errc::not_found, "the sandbox ended");
   if (end.exit_status == 0) return {};
   boost::system::error_code failed;
   const auto said = json::parse(errors_, failed);
@@ -144,4 +157,4 @@ Result<> Helper::verdict() const {
   return fail(code_of(code->as_string()), std::string(sentence->as_string()));
 }
 
-}  // namespace cove::doors::sandboxes
+}  // namespace cove::sandbox

@@ -10,18 +10,17 @@
 #include "base/result.hpp"
 #include "sandbox/sandbox.hpp"
 
-namespace cove::doors::sandboxes {
+namespace cove::sandbox {
 
 // One run of the file helper inside a sandbox, under its user and its limits. What it says is the sandbox's word: sizes
 // are bounded here, and nothing it prints is trusted further than the sandbox itself.
 class Helper {
  public:
   // `abandoned` says that nobody waits for it any more: it is then as if it had ended.
-  static async::Task<Result<std::unique_ptr<Helper>>> start(std::shared_ptr<sandbox::Sandbox> sandbox,
+  static async::Task<Result<std::unique_ptr<Helper>>> start(std::shared_ptr<Sandbox> sandbox,
                                                             std::vector<std::string> arguments,
                                                             std::function<bool()> abandoned);
-  Helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process,
-         std::function<bool()> abandoned);
+  Helper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process, std::function<bool()> abandoned);
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
   // One that still runs is told to clean up and go.
@@ -33,6 +32,8 @@ class Helper {
 
   // The next bytes of its output; empty at its end.
   async::Task<std::string> read();
+  // 1..most of them. Fails at its end.
+  async::Task<Result<std::string>> read_some(std::size_t most);
   // Up to the next newline, without it; at most 64 KiB.
   async::Task<Result<std::string>> read_line();
   // A whole line that has come already.
@@ -41,20 +42,20 @@ class Helper {
   // Throws away the rest of its output and waits for its end: what it printed last, or its error.
   async::Task<Result<std::string>> finish();
 
-  [[nodiscard]] sandbox::Process& process() { return *process_; }
+  [[nodiscard]] Process& process() { return *process_; }
 
  private:
   [[nodiscard]] Result<> verdict() const;
   bool take();
   async::Task<> wait_for_more();
 
-  std::shared_ptr<sandbox::Sandbox> sandbox_;
-  std::shared_ptr<sandbox::Process> process_;
-  sandbox::Reader reader_;
+  std::shared_ptr<Sandbox> sandbox_;
+  std::shared_ptr<Process> process_;
+  Reader reader_;
   std::string rest_;
   std::string errors_;
   bool over_ = false;
   std::function<bool()> abandoned_;
 };
 
-}  // namespace cove::doors::sandboxes
+}  // namespace cove::sandbox

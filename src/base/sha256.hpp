@@ -1,0 +1,22 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cove {
+
+// SHA-256 of bytes that come in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  void add(std::string_view bytes);
+  // 64 characters of [0-9a-f]; begins anew.
+  std::string hex();
+
+ private:
+  alignas(16) std::array<std::uint8_t, 128> state_;  // nettle's own, which nobody else needs to see
+};
+
+}  // namespace cove

@@ -1,0 +1,118 @@
+#include "doors/execute/answers.hpp"
+
+#include <algorithm>
+
+namespace cove::doors::execute {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+http::Response json(unsigned status, std::string body) {
+  return {.status = status, .body = std::move(body)};
+}
+
+http::Response detail(unsigned status, std::string_view text) {
+  return json(status, fmt::format(R"({{"detail":{}}})", json_text(text)));
+}
+
+tl::unexpected<http::Response> refuse(unsigned status, std::string_view text) {
+  return tl::unexpected<http::Response>(detail(status, text));
+}
+
+http::Response wrong(const Problems& problems) {
+  return json(422, fmt::format(R"({{"detail":{}}})", problems.list));
+}
+
+http::Response later(http::Response response, milliseconds after) {
+  const auto seconds = std::max<std::int64_t>(0, (after.count() + 999) / 1000);
+  response.headers.emplace_back("Retry-After", std::to_string(seconds));
+  return response;
+}
+
+http::Response answer_to(const Error& error, const config::Config& config) {
+  switch (error.code) {
+    case Errc::invalid:
+      return detail(422, error.message);
+    case Errc::not_found:
+      return detail(404, error.message);
+    case Errc::conflict:
+    case Errc::exists:
+      return detail(409, error.message);
+    case Errc::over_limit:
+      if (error.sys_errno == ENOSPC || error.sys_errno == EDQUOT) return detail(507, "No space is left to keep files");
+      if (error.sys_errno == 0) return detail(413, error.message);
+      [[fallthrough]];
+    case Errc::unavailable:
+      return later(detail(503, error.message), config.execute.capacity_retry_after);
+    default:
+      return detail(500, error.message);
+  }
+}
+
+http::Response in_their_words(http::Response response) {
+  auto out = detail(response.status, response.status == 404   ? "Not Found"
+                                     : response.status == 405 ? "Method Not Allowed"
+                                     : response.status == 500 ? "Internal Server Error"
+                                                              : response.body);
+  out.headers = std::move(response.headers);
+  return out;
+}
+
+Task<> send(http::Exchange& exchange, http::Response response) {
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<Or<Value>> read_value(const Services& services, http::Exchange& exchange) {
+  const auto config = services.config();
+  const auto body = co_await exchange.read_body(config->http.max_body_bytes);
+  if (!body) {
+    const auto status = body.error().code == Errc::over_limit ? 413U : 400U;
+    co_return refuse(status, body.error().message);
+  }
+  auto read = read_body(*body, exchange.request().header("Content-Type"));
+  if (auto* value = std::get_if<Value>(&read)) co_return std::move(*value);
+  if (const auto* problems = std::get_if<Problems>(&read)) co_return tl::unexpected<http::Response>(wrong(*problems));
+  co_return refuse(400, "There was an error parsing the body");
+}
+
+Or<milliseconds> checked_timeout(milliseconds asked, const config::Config& config) {
+  const auto most = config.execute.max_timeout;
+  if (asked > most) return refuse(422, fmt::format("timeout_ms exceeds maximum of {} ms", most.count()));
+  return asked;
+}
+
+Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operation operation) {
+  const auto config = services.config();
+  const auto& limits = config->execute;
+  if (services.draining())
+    co_return tl::unexpected<http::Response>(later(detail(503, "The server is shutting down"), limits.retry_after));
+  const auto saturated = [&](std::string_view why) {
+    services.meter.rejected(operation, 429, "concurrency_limit");
+    return tl::unexpected<http::Response>(later(detail(429, why), limits.retry_after));
+  };
+  const auto& principal = exchange.request().principal;
+  const auto quotas = services.quotas(principal);
+  const std::function<bool()> gone = [&exchange] { return exchange.client_gone(); };
+  const auto began = Clock::now();
+  const auto words = fmt::format("The executor is saturated: {} executions run at once, and none ended in time",
+                                 limits.max_concurrent);
+  // A tenant holds no more slots than it may use.
+  const sandbox::Admission::Share slots{.at_once = quotas.concurrent_executions};
+  auto slot = co_await services.slots.enter(principal.tenant, slots, gone, limits.queue_timeout);
+  if (!slot) co_return saturated(words);
+  const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
+                                        .per_minute = quotas.executions_per_minute};
+  const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
+  const auto left = std::max(milliseconds(0), limits.queue_timeout - waited);
+  auto ticket = co_await services.admission.enter(principal.tenant, share, gone, left);
+  if (!ticket) co_return saturated(ticket.error().code == Errc::quota ? "saturated: " + ticket.error().message : words);
+  services.meter.waited(operation, Clock::now() - began);
+  co_return Place{
+      .slot = std::move(*slot), .share = std::move(*ticket), .running = Meter::Running(services.meter, operation)};
+}
+
+http::RouteOptions strict_route(http::Access access) {
+  return {.access = access, .body_limit = UINT64_MAX, .head = false, .strict = true};
+}
+
+}  // namespace cove::doors::execute

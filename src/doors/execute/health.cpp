@@ -1,0 +1,61 @@
+#include "doors/execute/answers.hpp"
+
+namespace cove::doors::execute {
+namespace {
+
+using config::ReportedVersion;
+
+std::string_view text_of(ReportedVersion version) {
+  return version == ReportedVersion::v0_4_8 ? "0.4.8" : "0.4.4";
+}
+
+// As the version that is reported says it. An empty `trouble`: all is well.
+std::string report(ReportedVersion version, std::string_view trouble) {
+  std::string out = fmt::format(R"({{"status":"{}")", trouble.empty() ? "ok" : "error");
+  if (version >= ReportedVersion::v0_3_3)
+    out += fmt::format(R"(,"message":{})", trouble.empty() ? "null" : json_text(trouble));
+  if (version >= ReportedVersion::v0_4_4) out += fmt::format(R"(,"version":"{}")", text_of(version));
+  // The nearest of the words that clients know: every run has a network namespace of its own with nothing in it.
+  if (version >= ReportedVersion::v0_4_8)
+    out += R"(,"executor_backend":"docker","network_isolation":"docker_network:none")";
+  return out + "}";
+}
+
+// From memory. The first version never looked behind itself, and said so to everybody.
+Task<> health(Services& services, http::Exchange& exchange) {
+  const auto version = services.config()->execute.reported_version;
+  const bool lost = version != ReportedVersion::off && services.registry.keeper_lost();
+  return send(exchange, json(200, report(version, lost ? "the keeper is being restarted" : "")));
+}
+
+Task<> ready(Services& services, http::Exchange& exchange) {
+  const auto config = services.config();
+  std::string trouble = services.draining() ? "the server is shutting down" : "";
+  if (trouble.empty()) {
+    const auto checked = co_await services.registry.check(config->execute.check_timeout);
+    if (!checked) trouble = checked.error().message;
+  }
+  auto response = json(trouble.empty() ? 200 : 503, report(config->execute.reported_version, trouble));
+  if (!trouble.empty()) response = later(std::move(response), config->execute.capacity_retry_after);
+  co_await send(exchange, std::move(response));
+}
+
+}  // namespace
+
+void add_health_routes(http::Router& router, Services* services) {
+  auto* s = services;
+  const auto open = strict_route(http::Access::open);
+  router.add(http::verb::get, "/health", [s](auto& exchange) { return health(*s, exchange); }, open);
+  router.add(http::verb::get, "/ready", [s](auto& exchange) { return ready(*s, exchange); }, open);
+}
+
+void add_routes(http::Router& router, Services* services) {
+  for (const auto* path : {"/health", "/ready", "/v1/execute", "/v1/files", "/v1/sessions"})
+    router.set_dialect(path, in_their_words);
+  add_health_routes(router, services);
+  add_execute_routes(router, services);
+  add_file_routes(router, services);
+  add_session_routes(router, services);
+}
+
+}  // namespace cove::doors::execute

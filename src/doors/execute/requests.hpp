@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "doors/execute/value.hpp"
+
+namespace cove::doors::execute {
+
+// The shapes that requests of this door have, and what is said of those that have another: everything that is wrong
+// with a body, in the words and the order of pydantic.
+
+struct FileReference {
+  std::string path;
+  std::string file_id;
+};
+
+struct ExecuteRequest {
+  std::string code;
+  std::optional<std::string> input;
+  std::chrono::milliseconds timeout{2000};
+  bool echo = true;
+  std::vector<FileReference> files;
+};
+
+struct SessionRequest {
+  std::vector<FileReference> files;
+  std::chrono::seconds ttl{900};
+};
+
+struct BashRequest {
+  std::string command;
+  std::chrono::milliseconds timeout{30'000};
+};
+
+// The JSON list that "detail" is. Never empty.
+struct Problems {
+  std::string list;
+};
+
+// The whole body, and its Content-Type ("": none was sent). Problems, or, when it could not be read at all, nothing.
+std::variant<Value, Problems, std::monostate> read_body(std::string_view body, std::string_view content_type);
+
+std::variant<ExecuteRequest, Problems> parse_execute(const Value& body);
+std::variant<SessionRequest, Problems> parse_session(const Value& body);
+std::variant<BashRequest, Problems> parse_bash(const Value& body);
+
+// Of a form without its file, or with a text in its place.
+Problems missing_file();
+Problems file_is_text(std::string_view text);
+
+// A path below /workspace without what means nothing in it: "a//b/./c/" is "a/b/c". Otherwise the sentence that is
+// told.
+enum class Entrypoint : std::uint8_t { reserved, allowed };
+std::variant<std::string, Problems> staged_path(std::string_view path, Entrypoint entrypoint);
+
+}  // namespace cove::doors::execute

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace cove::doors::execute {
+
+// A JSON value as Python's json module sees it: whole numbers of any size stay whole, NaN is a number, a text may hold
+// half of a surrogate pair (then it is not UTF-8), of two members with one name the later counts.
+struct Member;
+struct Value {
+  enum class Kind : std::uint8_t { null, boolean, integer, real, text, array, object };
+
+  Kind kind = Kind::null;
+  bool flag = false;            // of a boolean
+  std::string text;             // of a text; of a number, as it was written
+  std::vector<Value> items;     // of an array
+  std::vector<Member> members;  // of an object
+
+  [[nodiscard]] const Value* member(std::string_view name) const;
+};
+struct Member {
+  std::string name;
+  Value value;
+};
+
+// What Python says of a text that is no JSON.
+struct Malformed {
+  std::size_t position = 0;  // in characters
+  std::string message;       // "Expecting value"
+};
+// Not even wrong: not UTF-8, nested too deeply, a number of more digits than Python takes, or far too many values.
+struct Unreadable {};
+
+std::variant<Value, Malformed, Unreadable> parse_json(std::string_view text);
+
+// Compact, non-ASCII left as it is. What JSON or UTF-8 cannot say becomes null or U+FFFD.
+std::string to_json(const Value& value);
+std::string json_text(std::string_view text);
+
+}  // namespace cove::doors::execute

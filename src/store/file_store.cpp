@@ -1,0 +1,175 @@
+#include "store/file_store.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/io.hpp"
+#include "base/random.hpp"
+
+namespace cove::store {
+namespace {
+
+constexpr std::string_view kDraft = ".draft-";
+constexpr std::uint32_t kPage = 256;
+
+}  // namespace
+
+std::string new_uuid() {
+  std::array<std::uint8_t, 16> bytes{};
+  fill_random(std::as_writable_bytes(std::span(bytes)));
+  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0f) | 0x40);
+  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3f) | 0x80);
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
+    fmt::format_to(std::back_inserter(out), "{:02x}", bytes[i]);
+  }
+  return out;
+}
+
+bool is_uuid(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    const char c = text[i];
+    if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return text[14] == '4' && std::string_view("89ab").find(text[19]) != std::string_view::npos;
+}
+
+FileStore::Draft::~Draft() {
+  if (file_) store_->unlink(name_);
+}
+
+Result<> FileStore::Draft::append(std::string_view bytes) {
+  if (const auto written = write_all(file_.get(), bytes); !written)
+    return fail_errno(written.error().sys_errno, "write a file");
+  hash_.add(bytes);
+  size_ += bytes.size();
+  return {};
+}
+
+Result<FileStore::Draft> FileStore::begin() {
+  auto name = fmt::format("{}{:016x}", kDraft, random_number<std::uint64_t>());
+  UniqueFd file(::openat(directory_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return fail_errno(errno, "make a file");
+  return Draft(*this, std::move(name), std::move(file));
+}
+
+Result<FileRow> FileStore::keep(Draft draft, std::string tenant, std::string name) {
+  FileRow row{.id = new_uuid(),
+              .tenant = std::move(tenant),
+              .name = std::move(name),
+              .size_bytes = draft.size(),
+              .uploaded_unix_ms = now_(),
+              .sha256 = draft.hash_.hex()};
+  // The content first: what is known of can then always be read. A crash between the two leaves what sweep() removes.
+  if (::renameat(directory_.get(), draft.name_.c_str(), directory_.get(), row.id.c_str()) != 0)
+    return fail_errno(errno, "name a file");
+  draft.file_.reset();
+  if (auto written = table_.insert(row); !written) {
+    unlink(row.id);
+    return tl::unexpected<Error>(written.error());
+  }
+  return row;
+}
+
+Result<FileRow> FileStore::find(std::string_view tenant, std::string_view id) {
+  const auto unknown = [] { return fail(Errc::not_found, "no such file"); };
+  if (!is_uuid(id)) return unknown();
+  COVE_TRY(auto row, table_.find(tenant, id));
+  if (!row || row->uploaded_unix_ms <= oldest()) return unknown();
+  return std::move(*row);
+}
+
+Result<UniqueFd> FileStore::open(const FileRow& row) const {
+  UniqueFd file(::openat(directory_.get(), row.id.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file) return fail_errno(errno, "open a file");
+  return file;
+}
+
+Result<> FileStore::remove(std::string_view tenant, std::string_view id) {
+  COVE_TRY(const auto row, find(tenant, id));
+  COVE_CHECK(table_.erase(row.id));
+  if (pinned_.contains(row.id))
+    doomed_.insert(row.id);
+  else
+    unlink(row.id);
+  return {};
+}
+
+Result<std::vector<FileRow>> FileStore::list(std::string_view tenant, std::int64_t after, std::uint32_t limit) {
+  return table_.of(tenant, oldest(), after, limit);
+}
+
+FileStore::Pin::Pin(FileStore& store, std::string id) : store_(&store), id_(std::move(id)) {
+  ++store.pinned_[id_];
+}
+
+FileStore::Pin::~Pin() {
+  if (store_ != nullptr) store_->unpin(id_);
+}
+
+void FileStore::unpin(const std::string& id) {
+  const auto found = pinned_.find(id);
+  if (--found->second > 0) return;
+  pinned_.erase(found);
+  if (doomed_.erase(id) > 0) unlink(id);
+}
+
+Result<FileStore::Expired> FileStore::expire(std::int64_t after) {
+  COVE_TRY(const auto rows, table_.older(oldest(), after, kPage));
+  Expired expired;
+  for (const auto& row : rows) {
+    expired.next = row.seq;
+    if (pinned_.contains(row.id)) continue;
+    COVE_CHECK(table_.erase(row.id));
+    unlink(row.id);
+    ++expired.removed;
+  }
+  return expired;
+}
+
+Result<std::size_t> FileStore::sweep() {
+  std::size_t gone = 0;
+  std::set<std::string, std::less<>> known;
+  for (std::int64_t after = 0;;) {
+    COVE_TRY(const auto rows, table_.all(after, kPage));
+    if (rows.empty()) break;
+    for (const auto& row : rows) {
+      after = row.seq;
+      struct stat st{};
+      // Of another size: it was being written when the power went.
+      if (::fstatat(directory_.get(), row.id.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+          static_cast<std::uint64_t>(st.st_size) == row.size_bytes) {
+        known.insert(row.id);
+        continue;
+      }
+      COVE_CHECK(table_.erase(row.id));
+      ++gone;
+    }
+  }
+  const int copy = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
+                                                    [](DIR* dir) { return ::closedir(dir); });
+  if (!entries) return fail_errno(errno, "read the directory of files");
+  while (const auto* entry = ::readdir(entries.get())) {
+    const std::string name(entry->d_name);
+    if (!name.starts_with(kDraft) && (!is_uuid(name) || known.contains(name))) continue;
+    unlink(name);
+    ++gone;
+  }
+  return gone;
+}
+
+// What cannot be removed now is found by the next sweep.
+void FileStore::unlink(const std::string& name) const {
+  ::unlinkat(directory_.get(), name.c_str(), 0);
+}
+
+}  // namespace cove::store
