@@ -4,7 +4,10 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
+
+#include "sys/record.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -62,6 +65,36 @@ void InitLink::forget(std::uint32_t process) {
   wire::append_frame(outbox_, wire::FrameType::forget, process, {});
 }
 
+void InitLink::channel_record(std::uint32_t process, std::string_view record) {
+  wire::append_frame(outbox_, wire::FrameType::channel_record, process, record);
+}
+
+void InitLink::handover(std::uint32_t process, const wire::Handover& handover, std::vector<UniqueFd> ends) {
+  attachments_.push_back({.offset = outbox_.size(), .fds = std::move(ends)});
+  wire::append_frame(outbox_, wire::FrameType::handover, process, wire::encode(handover));
+}
+
+// Up to the next byte that has something to carry.
+ssize_t InitLink::send_some() {
+  std::vector<int> fds;
+  auto next = attachments_.begin();
+  if (next != attachments_.end() && next->offset == sent_) {
+    for (const auto& fd : next->fds) fds.push_back(fd.get());
+    ++next;
+  }
+  const auto end = next == attachments_.end() ? outbox_.size() : next->offset;
+  const auto bytes = std::string_view(outbox_).substr(sent_, end - sent_);
+  const auto n = fds.empty() ? ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+                             : sys::send_record(socket_.get(), std::as_bytes(std::span(bytes)), fds);
+  if (n > 0 && !fds.empty()) attachments_.pop_front();
+  return n;
+}
+
+void InitLink::drop_sent() {
+  for (auto& attachment : attachments_) attachment.offset -= sent_;
+  outbox_.erase(0, std::exchange(sent_, 0));
+}
+
 InitLink::State InitLink::receive(const std::function<void(const wire::Frame&)>& handle) {
   std::array<char, 65536> chunk;
   // Plain recv: the kernel throws away any descriptors sent along (SECURITY.md E-17).
@@ -76,11 +109,11 @@ InitLink::State InitLink::receive(const std::function<void(const wire::Frame&)>&
 void InitLink::flush() {
   // After a hole nothing may follow: the end of an input without its bytes would look like a whole one.
   while (!broken_ && sent_ < outbox_.size()) {
-    const auto n = ::send(socket_.get(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto n = send_some();
     if (n < 0 && errno == EINTR) continue;
     // ENOBUFS, ENOMEM: the host has no memory for it at this moment, which passes.
     if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
-      outbox_.erase(0, std::exchange(sent_, 0));
+      drop_sent();
       return;
     }
     if (n < 0) {  // init is gone; what it said before that is still to be read
@@ -90,6 +123,7 @@ void InitLink::flush() {
     sent_ += static_cast<std::size_t>(n);
   }
   outbox_.clear();
+  attachments_.clear();
   if (outbox_.capacity() > kKeptCapacity) outbox_.shrink_to_fit();
   sent_ = 0;
 }

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -35,6 +39,9 @@ class InitLink {
   void kill_tree(std::uint32_t process);
   void replay(std::uint32_t process, std::uint64_t from);
   void forget(std::uint32_t process);
+  void channel_record(std::uint32_t process, std::string_view record);
+  // `ends` are kHandoverFds descriptors; they go over with the frame.
+  void handover(std::uint32_t process, const wire::Handover& handover, std::vector<UniqueFd> ends);
 
   enum class State { open, closed };
   // Calls `handle` for every whole frame that has come. `closed`: init is gone, or broke the protocol.
@@ -49,6 +56,14 @@ class InitLink {
   wire::FrameReader inbox_;
   std::string outbox_;
   std::size_t sent_ = 0;
+  // Descriptors that travel with the byte at `offset` of the outbox.
+  struct Attachment {
+    std::size_t offset;
+    std::vector<UniqueFd> fds;
+  };
+  std::deque<Attachment> attachments_;
+  ssize_t send_some();
+  void drop_sent();
   bool broken_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "sandbox/channel.hpp"
 #include "sandbox/sandbox.hpp"
 
 namespace cove::sandbox {
@@ -20,6 +21,12 @@ constexpr std::size_t kInputChunk = 64U << 10;
 constexpr std::size_t kMaxEvents = 65536;
 constexpr milliseconds kLookAgain{250};
 constexpr std::size_t kOrdersAhead = 256U << 10;  // bytes of them that may wait for an init that does not read
+
+Event::Kind kind_of(wire::Stream stream) {
+  return stream == wire::Stream::out   ? Event::Kind::out
+         : stream == wire::Stream::err ? Event::Kind::err
+                                       : Event::Kind::channel;
+}
 
 milliseconds since(Clock::time_point then) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - then);
@@ -102,6 +109,7 @@ void Process::on_failed(const wire::SpawnFailed& failure) {
 void Process::on_known(const wire::Known& known) {
   birth_ = Birth::running;
   input_taken_ = input_sent_ = known.input_received;
+  channel_taken_ = channel_sent_ = known.channel_received;
   next_ = known.first_sequence;
   if (known.first_sequence == wire::kFirstOutput) {
     next_ = wire::kFirstOutput;
@@ -121,9 +129,7 @@ void Process::on_output(const wire::Output& output) {
   const auto index = wire::index_of(output.stream);
   received_[index] = std::max(received_[index], output.offset + output.bytes.size());
   next_ = output.sequence + 1;
-  push({.sequence = output.sequence,
-        .kind = output.stream == wire::Stream::out ? Event::Kind::out : Event::Kind::err,
-        .bytes = std::string(output.bytes)});
+  push({.sequence = output.sequence, .kind = kind_of(output.stream), .bytes = std::string(output.bytes)});
   acknowledge();
 }
 
@@ -143,7 +149,7 @@ bool Process::held_back() const {
 
 void Process::acknowledge() {
   if (link() == nullptr || held_back()) return;
-  for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
+  for (const auto stream : wire::kStreams) {
     const auto index = wire::index_of(stream);
     if (received_[index] == acknowledged_[index]) continue;
     acknowledged_[index] = received_[index];
@@ -160,6 +166,28 @@ void Process::on_input_room(std::uint64_t taken) {
   input_taken_ = taken;
   input_sent_ = std::max(input_sent_, taken);
   changed_.notify_all();
+}
+
+void Process::on_channel_room(std::uint64_t taken) {
+  channel_taken_ = taken;
+  feed_channel();
+}
+
+Result<> Process::send(std::string_view message) {
+  if (end_ || link() == nullptr) return fail(Errc::conflict, "the process has ended");
+  for (auto& record : records_of(message)) records_.push_back(std::move(record));
+  feed_channel();
+  return {};
+}
+
+void Process::feed_channel() {
+  while (!records_.empty() && link() != nullptr &&
+         channel_sent_ - std::min(channel_sent_, channel_taken_) + records_.front().size() <= wire::kChannelAhead) {
+    channel_sent_ += records_.front().size();
+    link()->channel_record(number_, records_.front());
+    records_.pop_front();
+  }
+  if (link() != nullptr) sandbox_->flush();
 }
 
 void Process::stop(Reason reason) {

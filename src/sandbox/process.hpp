@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -20,8 +21,9 @@ namespace cove::sandbox {
 
 class Sandbox;
 
-// Whether callers see the process: `internal` is work of ours inside the sandbox, as the file helper.
-enum class ProcessKind : std::uint8_t { exec, background, internal };
+// Whether callers see the process: `internal` is work of ours inside the sandbox, as the file helper; a kernel's is
+// seen as the kernel.
+enum class ProcessKind : std::uint8_t { exec, background, internal, kernel };
 enum class InputMode : std::uint8_t { none, open };
 // What happens to output that nobody has read when there is too much of it: the oldest goes, or the producer waits.
 enum class Delivery : std::uint8_t { newest, everything };
@@ -40,6 +42,7 @@ struct ProcessRequest {
   std::size_t history = std::size_t{1} << 20;   // bytes of output held for readers
   Delivery delivery = Delivery::newest;
   std::function<bool()> abandoned = {};  // while it is being started: whether anybody still waits for it
+  bool channel = false;
   bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
   std::vector<wire::InlineFile> files = {};  // written by the new process before it becomes its program
 };
@@ -56,10 +59,10 @@ struct ProcessEnd {
 };
 
 struct Event {
-  enum class Kind : std::uint8_t { started, out, err, end };
+  enum class Kind : std::uint8_t { started, out, err, channel, end };
   std::uint64_t sequence = 0;
   Kind kind = Kind::started;
-  std::string bytes;  // of out and err
+  std::string bytes;  // of out and err; of channel one record
 };
 
 // One command in a sandbox: numbered events, then one end. Kept alive by whoever reads it.
@@ -90,6 +93,10 @@ class Process : public std::enable_shared_from_this<Process> {
   // `abandoned` is asked from time to time whether anybody still waits.
   async::Task<Result<>> write_input(std::string bytes, std::function<bool()> abandoned = {});
   Result<> end_input();
+  // A message over its channel (sandbox/channel.hpp), as soon as it takes it. Errc::conflict when it has ended.
+  Result<> send(std::string_view message);
+  // Ends it with Reason::timeout when it has not ended in this time from now.
+  void limit_time(std::chrono::milliseconds left) { arm(left); }
   // The same without waiting: Errc::over_limit when the process has not taken what it was sent before.
   Result<> offer_input(std::string_view bytes);
 
@@ -104,6 +111,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void on_failed(const wire::SpawnFailed& failure);
   void on_output(const wire::Output& output);
   void on_input_room(std::uint64_t taken);
+  void on_channel_room(std::uint64_t taken);
+  void feed_channel();
   void on_flood();
   void on_known(const wire::Known& known);
   void finish(ProcessEnd end);
@@ -133,13 +142,16 @@ class Process : public std::enable_shared_from_this<Process> {
   std::deque<Event> events_;
   std::size_t held_ = 0;
   std::uint64_t next_ = 1;
-  std::uint64_t received_[2] = {0, 0};      // offsets
-  std::uint64_t acknowledged_[2] = {0, 0};  // of them, told to init
+  std::array<std::uint64_t, std::size(wire::kStreams)> received_{};      // offsets
+  std::array<std::uint64_t, std::size(wire::kStreams)> acknowledged_{};  // of them, told to init
   std::set<class Reader*> readers_;
 
   std::uint64_t input_sent_ = 0;
   std::uint64_t input_taken_ = 0;
   bool input_open_ = false;
+  std::deque<std::string> records_;  // for its channel, not sent yet
+  std::uint64_t channel_sent_ = 0;
+  std::uint64_t channel_taken_ = 0;
   std::optional<wire::Exited> exited_;
   std::optional<ProcessEnd> judged_;  // by the front before us
   std::optional<ProcessEnd> end_;

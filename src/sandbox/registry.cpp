@@ -78,6 +78,7 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
     if (adopted && inherited && sandbox->state() == State::creating) adopted = co_await sandbox->reconnect();
     if (adopted) {
       counters_.adopted += inherited ? 1 : 0;
+      if (inherited) kernels_.adopt(sandbox);
       continue;
     }
     if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // that one died too
@@ -281,6 +282,7 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
     tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
   by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
   by_id_.erase(sandbox->row().id);
+  kernels_.forget(*sandbox);
   sandbox->changed().notify_all();
   if (why != "failed") {
     ++counters_.deleted;

@@ -15,6 +15,7 @@
 #include "keeper/keeper.hpp"
 #include "sandbox/admission.hpp"
 #include "sandbox/keeper_client.hpp"
+#include "sandbox/kernels.hpp"
 #include "sandbox/sandbox.hpp"
 #include "store/store.hpp"
 
@@ -95,6 +96,9 @@ class Registry {
   // Asks the keeper something: whether sandboxes could be made now. Errc::unavailable when no answer comes in time.
   async::Task<Result<>> check(std::chrono::milliseconds patience);
 
+  [[nodiscard]] Kernels& kernels() { return kernels_; }
+  [[nodiscard]] const PythonStarts& python_starts() const { return surroundings_.pythons; }
+
   // Lifecycle events.
   [[nodiscard]] async::Signal& events_changed() { return events_changed_; }
   void tell(std::string_view type, const Sandbox& sandbox, std::string data_json = "{}");
@@ -119,6 +123,7 @@ class Registry {
   Log log_;
   KeeperClient keeper_;
   Surroundings surroundings_;
+  Kernels kernels_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
   async::Signal sooner_;  // something may expire earlier than was thought

@@ -100,6 +100,7 @@ wire::KeeperRequest Sandbox::request(wire::KeeperVerb verb) const {
   request.pids = row_.pids;
   request.cpu_millis = row_.cpu_millis;
   request.terminal = wire::SandboxTerminal::available;
+  request.births = wire::SandboxBirths::possible;
   request.init_pid = static_cast<std::int32_t>(row_.init_pid);
   request.host_uid = row_.uid;
   std::copy_n(row_.cgroup.begin(), std::min(row_.cgroup.size(), sizeof request.group.text - 1), request.group.text);
@@ -188,6 +189,8 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
 async::Task<Result<>> Sandbox::pause() {
   const auto self = shared_from_this();
   if (state_ == State::paused) co_return Result<>();
+  // What is on its way in would be frozen half-way, and whoever sends it with it.
+  while (births_ > 0) co_await changed_.wait();
   if (state_ != State::running) co_return not_there();
   // Written first: a sandbox that is found frozen after a crash is then known to be paused.
   if (auto written = surroundings_.store.sandboxes().set_state(row_.id, "paused"); !written) co_return written;

@@ -25,6 +25,11 @@ namespace cove::sandbox {
 enum class State : std::uint8_t { creating, running, paused, deleting, gone };
 std::string_view name_of(State state);
 
+struct PythonStarts {
+  std::uint64_t warm = 0;
+  std::uint64_t cold = 0;
+};
+
 // What every sandbox needs of the server it lives in.
 struct Surroundings {
   boost::asio::any_io_executor executor;
@@ -32,6 +37,7 @@ struct Surroundings {
   KeeperClient& keeper;
   store::Store& store;
   int run_dir;  // where inits listen
+  PythonStarts pythons = {};
 };
 
 // Whether a sandbox is for its callers to name, or for one piece of work of ours: not listed, not found, not written
@@ -74,6 +80,11 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // A process is there when this returns, running or failed to start, which is its end then. Errc::invalid for a
   // working directory that does not exist, Errc::conflict while paused, Errc::unavailable when the sandbox is going.
   async::Task<Result<std::shared_ptr<Process>>> start(ProcessRequest request);
+  // A Python of the runtime (runtime/python) that waits for its first message on the channel: forked from a warm one,
+  // or started cold where none is. The command of the request is only what it is known by.
+  async::Task<Result<std::shared_ptr<Process>>> start_python(ProcessRequest request);
+  // The whole environment of a process: the sandbox's own variables and those of the request.
+  [[nodiscard]] std::vector<std::string> environment(const ProcessRequest& request) const;
   [[nodiscard]] std::shared_ptr<Process> find_process(std::uint32_t number) const;
   // Those callers may see, by number.
   [[nodiscard]] std::vector<std::shared_ptr<Process>> processes() const;
@@ -88,6 +99,11 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<wire::KeeperReply>> inspect();
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
+
+  [[nodiscard]] const boost::asio::any_io_executor& executor() const { return surroundings_.executor; }
+  [[nodiscard]] async::TaskGroup& tasks() const { return surroundings_.tasks; }
+  // The processes behind kernels, for who drives those.
+  [[nodiscard]] std::vector<std::shared_ptr<Process>> interpreters() const;
 
   // For Process.
   [[nodiscard]] InitLink* link() { return link_ ? &*link_ : nullptr; }
@@ -133,6 +149,15 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void record_end(Process& process);
   void prune_finished();
   async::Task<Result<std::shared_ptr<Process>>> attempt(ProcessRequest request, wire::SpawnKind kind);
+  async::Task<Result<>> be_ready(ProcessKind kind, std::function<bool()> abandoned);
+  Result<> write_down(std::uint32_t number, const ProcessRequest& request);
+  std::shared_ptr<Process> add(std::uint32_t number, ProcessRequest request);
+  void take_back(const std::shared_ptr<Process>& process);
+  async::Task<> see_born(std::shared_ptr<Process> process);
+  void explain_failure(Process& failed, const std::string& name);
+
+  // Interpreters: sandbox_python.cpp.
+  async::Task<Result<std::shared_ptr<Process>>> give_birth(ProcessRequest request);
   void tick();
 
   Surroundings& surroundings_;
@@ -153,6 +178,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::chrono::milliseconds expires_boot_{0};
   std::chrono::milliseconds persisted_expiry_{0};
   int active_ = 0;
+  int births_ = 0;  // on their way
   std::size_t held_ = 0;
   std::uint64_t oom_kills_ = 0;
   std::uint64_t pids_refused_ = 0;

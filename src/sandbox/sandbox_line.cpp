@@ -111,6 +111,9 @@ void Sandbox::handle(const wire::Frame& frame) {
     case wire::FrameType::input_room:
       if (const auto taken = wire::decode_number(frame.payload)) process->on_input_room(*taken);
       break;
+    case wire::FrameType::channel_room:
+      if (const auto taken = wire::decode_number(frame.payload)) process->on_channel_room(*taken);
+      break;
     case wire::FrameType::flood:
       process->on_flood();
       break;
@@ -125,7 +128,13 @@ void Sandbox::handle(const wire::Frame& frame) {
 
 // A process that the front before us started, as far as it was written down.
 void Sandbox::restore(const store::ProcessRow& row) {
-  ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background : ProcessKind::exec};
+  ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background
+                                 : row.kind == "kernel"   ? ProcessKind::kernel
+                                                          : ProcessKind::exec};
+  if (request.kind == ProcessKind::kernel) {
+    request.channel = true;
+    request.delivery = Delivery::everything;
+  }
   boost::system::error_code failed;
   if (const auto command = json::parse(row.command_json, failed); !failed && command.is_array()) {
     for (const auto& word : command.as_array()) {
@@ -160,12 +169,12 @@ void Sandbox::on_known(std::uint32_t number, const wire::Known& known) {
     // The line broke and was made again: on from what had come.
     known_again_.insert(number);
     if (known.state != wire::ProcessState::starting) process->on_started();  // said over the line that broke
-    process->acknowledged_[0] = process->acknowledged_[1] = 0;               // and so was this, perhaps
+    process->acknowledged_ = {};                                             // and so was this, perhaps
     link_->replay(number, process->next_);
     process->acknowledge();
-    if (!process->input_open_ && process->request_.input == InputMode::open &&
-        process->input_taken_ < process->input_sent_)
-      process->stop(Reason::cancelled);
+    const bool input_lost = !process->input_open_ && process->request_.input == InputMode::open &&
+                            process->input_taken_ < process->input_sent_;
+    if (input_lost || process->channel_sent_ != known.channel_received) process->stop(Reason::cancelled);
     return;
   }
   known_again_.insert(number);

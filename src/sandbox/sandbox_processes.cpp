@@ -58,6 +58,11 @@ std::string json_of(const std::vector<std::string>& texts) {
   return json::serialize(array);
 }
 
+// Those that a front after us is to find again.
+bool is_recorded(const ProcessRequest& request) {
+  return request.kind == ProcessKind::background || request.kind == ProcessKind::kernel;
+}
+
 }  // namespace
 
 // How a process ended, from what init and the control group say.
@@ -146,9 +151,75 @@ std::shared_ptr<Process> Sandbox::find_process(std::uint32_t number) const {
 std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
   std::vector<std::shared_ptr<Process>> out;
   for (const auto& [number, process] : processes_) {
-    if (process->request_.kind != ProcessKind::internal) out.push_back(process);
+    if (process->request_.kind == ProcessKind::exec || process->request_.kind == ProcessKind::background)
+      out.push_back(process);
   }
   return out;
+}
+
+std::vector<std::string> Sandbox::environment(const ProcessRequest& request) const {
+  auto variables = base_environment();
+  if (request.terminal) set_variable(variables, "TERM=xterm-256color");
+  boost::system::error_code failed;
+  if (const auto own = json::parse(row_.env_json, failed); !failed && own.is_object()) {
+    for (const auto& [name, value] : own.as_object()) {
+      if (value.is_string())
+        set_variable(variables, fmt::format("{}={}", std::string_view(name), std::string_view(value.as_string())));
+    }
+  }
+  for (const auto& variable : request.variables) set_variable(variables, variable);
+  return variables;
+}
+
+// Written before it exists, if it is to be found again after a restart.
+Result<> Sandbox::write_down(std::uint32_t number, const ProcessRequest& request) {
+  if (!is_recorded(request)) return {};
+  auto shown = request.argv;
+  shorten(shown);
+  return surroundings_.store.processes().insert(
+      {.sandbox = row_.id,
+       .number = number,
+       .kind = request.kind == ProcessKind::kernel ? "kernel" : "background",
+       .command_json = json_of(shown),
+       .terminal = request.terminal,
+       .input_open = request.input == InputMode::open,
+       .started_unix_ms = unix_millis(),
+       .deadline_boot_ms = request.timeout ? (boot_time() + *request.timeout).count() : 0});
+}
+
+std::shared_ptr<Process> Sandbox::add(std::uint32_t number, ProcessRequest request) {
+  // Kept for as long as it may be listed: a name to know it by is enough.
+  shorten(request.argv);
+  request.variables.clear();
+  request.files.clear();
+  const auto process = std::make_shared<Process>(surroundings_.executor, *this, number, std::move(request));
+  process->oom_kills_before_ = oom_kills_;
+  process->pids_refused_before_ = pids_refused_;
+  processes_.emplace(number, process);
+  return process;
+}
+
+// As if it had never been.
+void Sandbox::take_back(const std::shared_ptr<Process>& process) {
+  processes_.erase(process->number_);
+  process->sandbox_ = nullptr;
+  if (is_recorded(process->request_)) [[maybe_unused]]
+    const auto erased = surroundings_.store.processes().erase(row_.id, process->number_);
+}
+
+// A sandbox that is paused, or has no processor time, may take for ever: its time limit counts from here.
+async::Task<> Sandbox::see_born(std::shared_ptr<Process> process) {
+  const auto until = std::chrono::steady_clock::now() + process->request_.timeout.value_or(kBirthTime);
+  while (process->birth_ == Process::Birth::pending && !process->end_) {
+    co_await process->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
+    if (process->birth_ != Process::Birth::pending || process->end_) break;
+    const bool late = std::chrono::steady_clock::now() >= until;
+    if (!late && !(process->request_.abandoned && process->request_.abandoned())) continue;
+    process->finish({.reason = late ? Reason::timeout : Reason::cancelled, .exit_status = late ? 124 : 128 + SIGKILL});
+    if (link_) link_->kill_tree(process->number_);
+    forget(process);
+  }
+  if (process->birth_ == Process::Birth::failed) take_back(process);
 }
 
 void Sandbox::forget(const std::shared_ptr<Process>& process) {
@@ -208,89 +279,50 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::attempt(ProcessRequest re
   spawn.directory = request.directory;
   spawn.argv = request.argv;
   spawn.files = request.files;
-  spawn.environment = base_environment();
-  if (request.terminal) set_variable(spawn.environment, "TERM=xterm-256color");
-  boost::system::error_code failed;
-  if (const auto own = json::parse(row_.env_json, failed); !failed && own.is_object()) {
-    for (const auto& [name, value] : own.as_object()) {
-      if (value.is_string())
-        set_variable(spawn.environment,
-                     fmt::format("{}={}", std::string_view(name), std::string_view(value.as_string())));
-    }
-  }
-  for (const auto& variable : request.variables) set_variable(spawn.environment, variable);
+  spawn.environment = environment(request);
+  spawn.channel = request.channel ? wire::Channel::open : wire::Channel::none;
 
   if (wire::encode(spawn).size() > kSpawnMost)
     co_return fail(Errc::invalid, "cmd and env are larger than 2 MiB together");
 
   const auto number = row_.next_process++;
-  const bool recorded = request.kind == ProcessKind::background;
-  if (recorded) {
-    auto shown = request.argv;
-    shorten(shown);
-    store::ProcessRow row{.sandbox = row_.id,
-                          .number = number,
-                          .kind = "background",
-                          .command_json = json_of(shown),
-                          .terminal = request.terminal,
-                          .input_open = request.input == InputMode::open,
-                          .started_unix_ms = unix_millis(),
-                          .deadline_boot_ms = request.timeout ? (boot_time() + *request.timeout).count() : 0};
-    if (auto written = surroundings_.store.processes().insert(row); !written)
-      co_return tl::unexpected<Error>(written.error());
-  }
+  if (auto written = write_down(number, request); !written) co_return tl::unexpected<Error>(written.error());
   const bool no_input = request.input == InputMode::none;
-  const auto process = std::make_shared<Process>(surroundings_.executor, *this, number, std::move(request));
-  process->oom_kills_before_ = oom_kills_;
-  process->pids_refused_before_ = pids_refused_;
-  processes_.emplace(number, process);
-  // Kept for as long as it may be listed: a name to know it by is enough.
-  shorten(process->request_.argv);
-  process->request_.variables.clear();
-  process->request_.files.clear();
+  const auto process = add(number, std::move(request));
   link_->spawn(number, spawn);
   if (no_input && spawn.terminal == wire::Terminal::no) link_->end_input(number);
   flush();
-  // A sandbox that is paused, or has no processor time, may take for ever: its time limit counts from here.
-  const auto until = std::chrono::steady_clock::now() + process->request_.timeout.value_or(kBirthTime);
-  while (process->birth_ == Process::Birth::pending && !process->end_) {
-    co_await process->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
-    if (process->birth_ != Process::Birth::pending || process->end_) break;
-    const bool late = std::chrono::steady_clock::now() >= until;
-    if (!late && !(process->request_.abandoned && process->request_.abandoned())) continue;
-    process->finish({.reason = late ? Reason::timeout : Reason::cancelled, .exit_status = late ? 124 : 128 + SIGKILL});
-    if (link_) link_->kill_tree(number);
-    forget(process);
-  }
-  if (process->birth_ == Process::Birth::failed) {
-    processes_.erase(number);
-    process->sandbox_ = nullptr;
-    if (recorded) [[maybe_unused]]
-      const auto erased = surroundings_.store.processes().erase(row_.id, number);
-  }
+  co_await see_born(process);
   co_return process;
 }
 
-async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest request) {
-  const auto self = shared_from_this();
+// To start a process in it.
+async::Task<Result<>> Sandbox::be_ready(ProcessKind kind, std::function<bool()> abandoned) {
   // Numbers are given when init has told which are taken.
   const auto until = std::chrono::steady_clock::now() + kBirthTime;
   while (state_ == State::creating || (state_ == State::running && link_ && !synced_)) {
     if (std::chrono::steady_clock::now() > until) co_return fail(Errc::unavailable, "the sandbox does not answer");
-    if (request.abandoned && request.abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
     co_await changed_.wait_until(std::chrono::steady_clock::now() + kLookAgain);
   }
   const auto counted = std::chrono::steady_clock::now() + kCountTime;
-  while (counting_ && request.kind != ProcessKind::internal && co_await changed_.wait_until(counted)) {
+  while (counting_ && kind != ProcessKind::internal && co_await changed_.wait_until(counted)) {
   }
   if (state_ == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (state_ != State::running || !link_) co_return not_there();
-  if (request.kind == ProcessKind::background) {
+  if (kind == ProcessKind::background) {
     const auto others = processes();
     if (std::ranges::count_if(others, [](const auto& other) { return !other->end(); }) >= kMostProcesses)
       co_return fail(Errc::quota,
                      fmt::format("{} processes run in this sandbox already: end one first", kMostProcesses));
   }
+  co_return Result<>();
+}
+
+async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest request) {
+  const auto self = shared_from_this();
+  if (auto ready = co_await be_ready(request.kind, request.abandoned); !ready)
+    co_return tl::unexpected<Error>(ready.error());
   request.directory = normal_directory(request.directory);
   auto process = co_await attempt(request, wire::SpawnKind::program);
   if (!process) co_return process;
@@ -317,27 +349,27 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
                      fmt::format("workdir cannot be used: {}: {}", request.directory, std::strerror(why)));
     }
   }
-  if (const auto& failure = (*process)->failure_) {
-    // It never ran: said in the words and the status a shell would use.
-    auto& failed = **process;
-    const auto& name = request.argv.front();
-    ProcessEnd end{.reason = Reason::not_started, .exit_status = 126, .wall = failed.age()};
-    if (failure->stage == wire::SpawnStage::program &&
-        (failure->sys_errno == ENOENT || failure->sys_errno == ENOTDIR)) {
-      end.exit_status = 127;
-      end.note = fmt::format("Command not found: {}", name);
-    } else if (failure->stage == wire::SpawnStage::fork && failure->sys_errno == EAGAIN) {
-      end.reason = Reason::pids;
-      end.note = fmt::format("Cannot start {}: the sandbox's process limit is reached", name);
-    } else {
-      end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure->sys_errno));
-    }
-    failed.next_ = 1;
-    failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
-    failed.finish(std::move(end));
-    surroundings_.tasks.spawn("count a refusal", count_again());
-  }
+  if ((*process)->failure_) explain_failure(**process, request.argv.front());
   co_return process;
+}
+
+void Sandbox::explain_failure(Process& failed, const std::string& name) {
+  // It never ran: said in the words and the status a shell would use.
+  const auto& failure = failed.failure_;
+  ProcessEnd end{.reason = Reason::not_started, .exit_status = 126, .wall = failed.age()};
+  if (failure->stage == wire::SpawnStage::program && (failure->sys_errno == ENOENT || failure->sys_errno == ENOTDIR)) {
+    end.exit_status = 127;
+    end.note = fmt::format("Command not found: {}", name);
+  } else if (failure->stage == wire::SpawnStage::fork && failure->sys_errno == EAGAIN) {
+    end.reason = Reason::pids;
+    end.note = fmt::format("Cannot start {}: the sandbox's process limit is reached", name);
+  } else {
+    end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure->sys_errno));
+  }
+  failed.next_ = 1;
+  failed.push({.sequence = failed.next_++, .kind = Event::Kind::err, .bytes = end.note + "\n"});
+  failed.finish(std::move(end));
+  surroundings_.tasks.spawn("count a refusal", count_again());
 }
 
 // Readers that stopped reading are left behind in time.

@@ -329,6 +329,8 @@ json::object to_json(const sandbox::Process& process, const sandbox::Event& even
       else
         object["base64"] = base64(event.bytes);
       break;
+    case sandbox::Event::Kind::channel:  // of kernels, which are no processes to callers
+      break;
     case sandbox::Event::Kind::end:
       object["type"] = "end";
       for (auto& [key, value] : end_fields(*process.end())) object[key] = value;

@@ -1,0 +1,46 @@
+#include "sandbox/channel.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "wire/init_messages.hpp"
+
+namespace cove::sandbox {
+namespace {
+
+constexpr char kFirst = 1;
+constexpr char kLast = 2;
+
+}  // namespace
+
+std::vector<std::string> records_of(std::string_view message) {
+  std::vector<std::string> records;
+  char flags = kFirst;
+  do {
+    const auto piece = message.substr(0, std::min(message.size(), wire::kMaxRecord - 1));
+    message.remove_prefix(piece.size());
+    if (message.empty()) flags |= kLast;
+    auto& record = records.emplace_back(1, flags);
+    record.append(piece);
+    flags = 0;
+  } while (!message.empty());
+  return records;
+}
+
+Result<std::optional<std::string>> MessageReader::add(std::string_view record) {
+  if (record.empty() || (record.front() & ~(kFirst | kLast)) != 0) return fail(Errc::invalid, "a record has no flags");
+  const char flags = record.front();
+  record.remove_prefix(1);
+  if ((flags & kFirst) != 0) {
+    message_.clear();
+    open_ = true;
+  }
+  if (!open_) return std::optional<std::string>();  // the rest of one that began before we came
+  if (message_.size() + record.size() > most_) return fail(Errc::invalid, "a message is too large");
+  message_.append(record);
+  if ((flags & kLast) == 0) return std::optional<std::string>();
+  open_ = false;
+  return std::optional(std::exchange(message_, {}));
+}
+
+}  // namespace cove::sandbox

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "async/signal.hpp"
+#include "sandbox/outcome.hpp"
+
+namespace cove::sandbox {
+
+// One thing that happened in an execution. `type`: stdout, stderr, display, update_display, result, error,
+// clear_output, input_request, comm_open, comm_msg, comm_close, then one `end`.
+struct ExecutionEvent {
+  std::uint64_t sequence = 0;
+  std::string type;
+  boost::json::object content;
+};
+
+struct ExecutionEnd {
+  // ok, error: as the interpreter says. aborted: it never ran.
+  enum class Status : std::uint8_t { ok, error, aborted };
+  Status status = Status::aborted;
+  Reason reason = Reason::exited;  // exited: the cell came to its end, well or not
+  std::chrono::milliseconds wall{0};
+  boost::json::object reply;  // the interpreter's own
+  std::string note;           // for people, when something other than the code ended it
+};
+std::string_view name_of(ExecutionEnd::Status status);
+
+struct ExecutionLimits {
+  std::uint64_t output_bytes = 1U << 20;   // kept of stdout, and of stderr
+  std::uint64_t display_bytes = 8U << 20;  // kept of everything else
+};
+
+// What went over a limit and was thrown away.
+struct Truncated {
+  std::uint64_t stdout_bytes = 0;
+  std::uint64_t stderr_bytes = 0;
+  std::uint64_t displays = 0;
+};
+
+// One run in a kernel, or one question to it: numbered events, then one end. Holds no more than its limits, so a reader
+// may be as slow as it likes, and any number may read from any number on.
+class Execution {
+ public:
+  enum class State : std::uint8_t { queued, running, ended };
+
+  Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits)
+      : id_(id), limits_(limits), changed_(std::move(executor)) {}
+
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const std::deque<ExecutionEvent>& events() const { return events_; }
+  [[nodiscard]] const std::optional<ExecutionEnd>& end() const { return end_; }
+  [[nodiscard]] const Truncated& truncated() const { return truncated_; }
+  [[nodiscard]] std::size_t held_bytes() const { return held_; }
+  [[nodiscard]] async::Signal& changed() { return changed_; }
+  [[nodiscard]] bool waits_for_input() const { return waits_for_input_; }
+
+ private:
+  friend class Kernel;
+  void begin();
+  void add_text(std::string_view stream, std::string_view text);
+  void add(std::string type, boost::json::object content, std::size_t bytes);
+  void finish(ExecutionEnd end);
+
+  std::uint64_t id_;
+  ExecutionLimits limits_;
+  async::Signal changed_;
+  State state_ = State::queued;
+  std::chrono::steady_clock::time_point began_;
+  std::deque<ExecutionEvent> events_;
+  std::uint64_t next_ = 1;
+  std::size_t held_ = 0;
+  std::uint64_t kept_out_ = 0;
+  std::uint64_t kept_err_ = 0;
+  std::uint64_t kept_display_ = 0;
+  Truncated truncated_;
+  bool waits_for_input_ = false;
+  std::optional<ExecutionEnd> end_;
+  // For the kernel: what is asked, and how long it may take.
+  std::string op_;
+  boost::json::object content_;
+  std::optional<std::chrono::milliseconds> timeout_;
+};
+
+}  // namespace cove::sandbox

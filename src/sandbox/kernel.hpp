@@ -1,0 +1,104 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/signal.hpp"
+#include "async/task.hpp"
+#include "sandbox/channel.hpp"
+#include "sandbox/execution.hpp"
+#include "sandbox/process.hpp"
+#include "sandbox/sandbox.hpp"
+
+namespace cove::sandbox {
+
+struct ExecuteRequest {
+  std::string code;
+  bool silent = false;
+  bool store_history = true;
+  bool allow_stdin = false;
+  bool colour = false;
+  boost::json::object user_expressions;
+  std::optional<std::chrono::milliseconds> timeout;
+  ExecutionLimits limits;
+};
+
+// A stateful Python in a sandbox. Runs what it is given one after the other. Everything it says is the word of code
+// nobody has read; what ended it comes from init and the kernel.
+class Kernel : public std::enable_shared_from_this<Kernel> {
+ public:
+  enum class State : std::uint8_t { starting, idle, busy, dead };
+
+  // Ready when this returns.
+  static async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, std::string id,
+                                                            std::vector<std::string> variables);
+  // One that a server before us started and that goes on.
+  static std::shared_ptr<Kernel> adopt(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process);
+
+  [[nodiscard]] const std::string& id() const { return id_; }
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] std::int64_t started_unix_ms() const { return process_->started_unix_ms(); }
+  [[nodiscard]] std::uint64_t executions() const { return executions_; }
+  [[nodiscard]] std::size_t queued() const { return queue_.size(); }
+  // How it died.
+  [[nodiscard]] const std::optional<ProcessEnd>& end() const { return process_->end(); }
+  [[nodiscard]] async::Signal& changed() { return changed_; }
+
+  // Queued, and run in turn. Errc::conflict when the kernel is dead, Errc::quota when too many wait.
+  Result<std::shared_ptr<Execution>> execute(ExecuteRequest request);
+  // A question of the runtime's (complete, inspect, is_complete, history, variables, comm_…) and its one answer.
+  async::Task<Result<boost::json::object>> ask(std::string op, boost::json::object content);
+  // Those that run, wait, or ended a short while ago.
+  [[nodiscard]] std::shared_ptr<Execution> find(std::uint64_t id) const;
+
+  // KeyboardInterrupt in the running cell; those that wait are run.
+  Result<> interrupt();
+  // Takes a waiting one out of the queue, or interrupts the running one, and kills the kernel if that does not help.
+  void cancel(const std::shared_ptr<Execution>& execution, Reason reason);
+  // What the running cell asked for with input(). nullopt: the end of input.
+  Result<> reply_input(std::optional<std::string> value);
+
+  // A new interpreter under the same id. What ran and waited ends as cancelled.
+  async::Task<Result<>> restart();
+  // Ends it. Returns when it is gone.
+  async::Task<> stop();
+
+  Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process);
+
+ private:
+  static async::Task<> serve(std::shared_ptr<Kernel> self, std::shared_ptr<Process> process);
+  async::Task<Result<>> begin();
+  void hear(const Event& event);
+  void hear_record(std::string_view record);
+  void hear_message(const boost::json::object& message);
+  void hear_of_running(std::string_view type, boost::json::object content);
+  void break_off(std::string_view why);
+  void next();
+  void die();
+  void arm(std::chrono::milliseconds left, Reason reason);
+  void keep_recent(std::shared_ptr<Execution> execution);
+  std::shared_ptr<Execution> enqueue(std::string op, boost::json::object content, ExecutionLimits limits);
+
+  std::shared_ptr<Sandbox> sandbox_;
+  std::shared_ptr<Process> process_;
+  std::string id_;
+  std::vector<std::string> variables_;
+  State state_ = State::starting;
+  async::Signal changed_;
+  MessageReader reader_;
+  std::deque<std::shared_ptr<Execution>> queue_;
+  std::shared_ptr<Execution> running_;
+  std::deque<std::shared_ptr<Execution>> recent_;
+  std::uint64_t next_id_;
+  std::uint64_t executions_ = 0;
+  boost::asio::steady_timer deadline_;
+  std::optional<Reason> stopping_;  // why the running one was interrupted
+  std::string broken_;              // how it broke the protocol
+};
+
+}  // namespace cove::sandbox

@@ -1,0 +1,65 @@
+#include "sandbox/kernels.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace cove::sandbox {
+
+async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sandbox> sandbox,
+                                                            std::vector<std::string> variables) {
+  const auto key = sandbox->row().id;
+  auto& group = by_sandbox_[key];
+  if (group.kernels.size() + group.starting >= kMost)
+    co_return fail(Errc::quota, fmt::format("a sandbox may have {} kernels: delete one first", kMost));
+  auto id = fmt::format("k{}", group.next++);
+  ++group.starting;
+  auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(variables));
+  // The sandbox may be gone by now, and the group with it.
+  const auto found = by_sandbox_.find(key);
+  if (found == by_sandbox_.end()) co_return fail(Errc::not_found, "the sandbox ended");
+  --found->second.starting;
+  if (kernel) found->second.kernels.emplace((*kernel)->id(), *kernel);
+  co_return kernel;
+}
+
+std::vector<std::shared_ptr<Kernel>> Kernels::of(const Sandbox& sandbox) const {
+  std::vector<std::shared_ptr<Kernel>> out;
+  if (const auto found = by_sandbox_.find(sandbox.row().id); found != by_sandbox_.end()) {
+    for (const auto& [id, kernel] : found->second.kernels) out.push_back(kernel);
+  }
+  return out;
+}
+
+Result<std::shared_ptr<Kernel>> Kernels::find(const Sandbox& sandbox, std::string_view id) const {
+  if (const auto group = by_sandbox_.find(sandbox.row().id); group != by_sandbox_.end()) {
+    if (const auto found = group->second.kernels.find(id); found != group->second.kernels.end()) return found->second;
+  }
+  return fail(Errc::not_found, fmt::format("kernel not found: {}", id));
+}
+
+async::Task<> Kernels::remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel) {
+  if (const auto group = by_sandbox_.find(sandbox->row().id); group != by_sandbox_.end())
+    group->second.kernels.erase(kernel->id());
+  co_await kernel->stop();
+}
+
+void Kernels::adopt(const std::shared_ptr<Sandbox>& sandbox) {
+  for (const auto& process : sandbox->interpreters()) {
+    const auto kernel = Kernel::adopt(sandbox, process);
+    auto& group = by_sandbox_[sandbox->row().id];
+    group.kernels.emplace(kernel->id(), kernel);
+    // Ids are not given twice.
+    const std::string_view digits = std::string_view(kernel->id()).substr(1);
+    std::uint64_t number = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    group.next = std::max(group.next, number + 1);
+  }
+}
+
+std::size_t Kernels::size() const {
+  std::size_t count = 0;
+  for (const auto& [id, group] : by_sandbox_) count += group.kernels.size();
+  return count;
+}
+
+}  // namespace cove::sandbox

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sandbox/kernel.hpp"
+
+namespace cove::sandbox {
+
+// The kernels of every sandbox.
+class Kernels {
+ public:
+  static constexpr std::size_t kMost = 32;  // in one sandbox
+
+  // Errc::quota when the sandbox has kMost of them.
+  async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox,
+                                                     std::vector<std::string> variables);
+  [[nodiscard]] std::vector<std::shared_ptr<Kernel>> of(const Sandbox& sandbox) const;
+  // Errc::not_found.
+  [[nodiscard]] Result<std::shared_ptr<Kernel>> find(const Sandbox& sandbox, std::string_view id) const;
+  // Returns when it is gone.
+  async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel);
+
+  // For the Registry: those that a server before us left in a sandbox; and a sandbox that is gone.
+  void adopt(const std::shared_ptr<Sandbox>& sandbox);
+  void forget(const Sandbox& sandbox) { by_sandbox_.erase(sandbox.row().id); }
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  struct Group {
+    std::map<std::string, std::shared_ptr<Kernel>, std::less<>> kernels;
+    std::uint64_t next = 1;
+    std::size_t starting = 0;
+  };
+  std::map<std::string, Group> by_sandbox_;
+};
+
+}  // namespace cove::sandbox
