@@ -30,7 +30,9 @@ class Figures:
 
     def _choose_backend(self, matplotlib):
         wanted = os.environ.get("MPLBACKEND", "")
-        matplotlib.rcParams["backend"] = "agg" if not wanted or "inline" in wanted else wanted
+        wanted = "agg" if not wanted or "inline" in wanted else wanted
+        if dict.get(matplotlib.rcParams, "backend") != wanted:
+            matplotlib.rcParams["backend"] = wanted
 
     def _take_over(self, pyplot):
         pyplot.show = self.show

@@ -6,6 +6,7 @@ import platform
 import select
 import sys
 
+from . import lean  # noqa: F401, I001 — before anything else of IPython's
 from IPython.utils.tokenutil import token_at_cursor
 
 from . import comms, variables
@@ -24,24 +25,22 @@ LANGUAGE = {
 }
 
 
-def run(begin, channel, shell):
-    """Never returns: the process ends with its kernel."""
-    kernel = Kernel(channel, shell)
-    kernel.start(begin)
-    kernel.serve()
-
-
 class Kernel:
-    def __init__(self, channel, shell):
-        self.channel, self.shell = channel, shell
+    def __init__(self, shell):
+        self.shell = shell
         self.interrupts = Interrupts()
-        self.outlet = Outlet(channel, self.interrupts)
+        self.outlet = Outlet(self.interrupts)
         self.stdout, self.stderr = Stream(self.outlet, "stdout"), Stream(self.outlet, "stderr")
         self.comm_manager = comms.manager
         self.comm_manager.outlet = self.outlet
+        self.channel = None
+        self._arrivals = Arrivals()
         self._waiting = collections.deque()  # requests that came while a cell asked for input
         self._unanswered = None
         self._colour = False
+        self._banner = shell.banner
+        shell.kernel, shell.ask, shell.interrupts = self, self._ask, self.interrupts
+        shell.displayhook.outlet = shell.display_pub.outlet = self.outlet
         self._answers = {
             "execute": ("execute_reply", self._execute),
             "complete": ("complete_reply", self._complete),
@@ -56,25 +55,39 @@ class Kernel:
             "ping": ("pong", lambda content: {}),
         }
 
-    def start(self, begin):
-        os.register_at_fork(after_in_child=self.outlet.child)
+    def start(self, begin, channel):
+        """In the process that is to be this kernel."""
+        self.channel = channel
+        self.outlet.open(channel)
         sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), "utf-8")
         sys.__stdout__, sys.__stderr__ = (
             io.TextIOWrapper(io.BufferedWriter(io.FileIO(at, "w", closefd=False)), "utf-8", "backslashreplace", write_through=True) for at in (1, 2))
-        sys.stdout, sys.stderr = self.stdout, self.stderr
         sys.argv = [""]
+        self.appear()
         self.interrupts.install()
-        self.shell.kernel, self.shell.ask = self, self._ask
-        self.shell.wake(self.outlet, self.interrupts)
-        arrivals = Arrivals()
-        comms.watch(arrivals)
-        self.shell.figures.watch(arrivals)
+        comms.watch(self._arrivals)
+        self.shell.figures.watch(self._arrivals)
         self._colour = bool(begin.get("colour"))
         if begin.get("startup"):
             self.shell.run_cell(begin["startup"], silent=True)
         self.outlet.flush()
-        self.channel.send(encode({
-            "type": "ready", "language": LANGUAGE, "banner": self.shell.banner, "python": LANGUAGE["version"], "pid": _getpid()}))
+        channel.send(encode({
+            "type": "ready", "language": LANGUAGE, "banner": self._banner, "python": LANGUAGE["version"], "pid": _getpid()}))
+
+    def appear(self):
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+        self.shell.appear()
+
+    def vanish(self):
+        """In a process that runs a program: nothing shows that a kernel was ready in it."""
+        self.shell.vanish()
+
+    def stretch(self):
+        """In a new child, while it waits: touches what the first cell will need, so that its pages are there."""
+        out, sys.stdout = sys.stdout, self.stdout
+        self.shell.run_cell("print(None, end='')\n1;", store_history=False)
+        self.shell.forget_last()
+        sys.stdout = out
 
     def serve(self):
         while True:

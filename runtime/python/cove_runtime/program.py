@@ -18,6 +18,7 @@ def run(begin, channel):
             file.write(code)
         os.chmod(path, 0o644)
     _streams()
+    _backend()
     _limit(begin.get("cpu_seconds"))
     module = _main_module(path, begin.get("argv") or [path])
     channel.send('{"type":"started"}')
@@ -45,6 +46,12 @@ def _streams():
         raw = made.buffer if isinstance(made.buffer, io.RawIOBase) else made.buffer.raw
         raw.name = name
         made.mode = "r" if made is sys.stdin else "w"
+
+
+def _backend():
+    """matplotlib reads this when it is imported; in a warm child it was imported long ago."""
+    if "matplotlib" in sys.modules and os.environ.get("MPLBACKEND"):
+        sys.modules["matplotlib"].rcParams["backend"] = os.environ["MPLBACKEND"]
 
 
 def _limit(cpu_seconds):

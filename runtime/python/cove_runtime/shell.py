@@ -10,6 +10,7 @@ import re
 import sys
 import types
 
+from . import lean  # noqa: F401, I001 — before anything else of IPython's
 import IPython.core.interactiveshell as ipython
 from IPython.core import page, payloadpage
 from IPython.core.autocall import IPyAutocall, ZMQExitAutocall
@@ -63,9 +64,7 @@ class Shell(InteractiveShell):
     last_execution_result = None
     keepkernel_on_exit = False
     allow_stdin = False
-    kernel = None
-    interrupts = None
-    ask = None  # how input() asks the client
+    kernel = interrupts = ask = None  # the kernel's, with its way to ask the client for input
 
     def __init__(self):
         original, ipython.PickleShareDB = ipython.PickleShareDB, _Memory
@@ -93,6 +92,8 @@ class Shell(InteractiveShell):
 
     # what InteractiveShell.__init__ asks for
 
+    home_dir = "/"
+
     def init_history(self):
         self.history_manager = History(self, parent=self)
         self.configurables.append(self.history_manager)
@@ -109,18 +110,24 @@ class Shell(InteractiveShell):
 
     # one child's own
 
-    def wake(self, outlet, interrupts):
+    def appear(self):
         """In a new process: everything that depends on where and who we are."""
-        self.interrupts = interrupts
-        self.displayhook.outlet = self.display_pub.outlet = outlet
         sys.displayhook = self.displayhook
         self.starting_dir = os.getcwd()
         self.home_dir = os.environ.get("HOME") or "/"
-        self.ipython_dir = os.path.join(self.home_dir, ".ipython")
         self.history_manager.dir_hist[:] = [self.starting_dir]
         builtins.display, builtins.__IPYTHON__ = ipython.display, True
-        sys.modules["__main__"] = self.user_module
         builtins.input, getpass.getpass = self.raw_input, self.getpass
+        sys.modules["__main__"] = self.user_module
+
+    @property
+    def ipython_dir(self):
+        """Where the user may have put things; never made by us."""
+        return os.path.join(self.home_dir, ".ipython")
+
+    @ipython_dir.setter
+    def ipython_dir(self, value):
+        pass
 
     def forget(self):
         """As new: what was run to warm up has never been."""
@@ -142,10 +149,15 @@ class Shell(InteractiveShell):
             if hasattr(sys, name):
                 delattr(sys, name)
 
+    def forget_last(self):
+        """The cell that was run last leaves no trace, if it kept no history and had no value."""
+        name, _ = self.compile._filename_map.popitem()
+        linecache.cache.pop(name, None)
+        linecache._ipython_cache.pop(name, None)
+        self.last_execution_result = None
+
     def vanish(self):
         """In a process that runs a program: nothing shows that IPython was loaded."""
-        import atexit
-        atexit.unregister(self.atexit_operations)
         self.builtin_trap.deactivate()
         for name in ("display", "__IPYTHON__"):
             builtins.__dict__.pop(name, None)
