@@ -95,10 +95,11 @@ class Kernel:
                 request = self._waiting.popleft() if self._waiting else self._next()
                 if request.get("op") != "input_reply":  # one that nobody waits for any more
                     self._answer(request)
-            except KeyboardInterrupt:  # a second one, while the first was being dealt with
+            except BaseException as error:  # a second interrupt while the first was dealt with, or a cell that broke what we stand on
                 self.interrupts.allowed = False
-                if self._unanswered is not None:
-                    self._reply(self._unanswered, _failed(KeyboardInterrupt()))
+                if self._unanswered is None:
+                    _exit(1)
+                self._reply(self._unanswered, _failed(error))
 
     def _next(self):
         try:

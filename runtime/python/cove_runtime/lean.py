@@ -1,6 +1,8 @@
 """Imports IPython without its terminal and without jedi: half the modules, half the memory, none of them used here.
 
 Memory counts twice: every page of a warm parent is gone through when it forks and again when the child ends."""
+import atexit
+import io
 import sys
 import types
 
@@ -22,3 +24,16 @@ if "IPython" not in sys.modules:
     finally:
         for _name in _missing:
             del sys.modules[_name]
+
+
+class _Null(io.TextIOBase):
+    def write(self, text):
+        return len(text)
+
+
+# It opens /dev/null for the life of the process. In a child of a warm parent that number may be another file.
+_streams = sys.modules.get("IPython.utils.io")
+if isinstance(getattr(_streams, "devnull", None), io.TextIOWrapper):
+    atexit.unregister(_streams.devnull.close)
+    _streams.devnull.close()
+    _streams.devnull = _Null()

@@ -100,10 +100,10 @@ def _ended(work):
     try:
         work()
         return 0
-    except SystemExit as leaving:
-        return _asked(leaving)
     except BaseException as error:
-        return _uncaught(error)
+        raised = error
+    # Outside of the handler: what a hook raises has no context.
+    return _asked(raised) if isinstance(raised, SystemExit) else _uncaught(raised)
 
 
 def _asked(leaving):
@@ -139,8 +139,9 @@ def _uncaught(error):
         except SystemExit as leaving:
             return _asked(leaving)
         except BaseException as second:
+            second.__traceback__ = _without_us(second.__traceback__)
             _say("Error in sys.excepthook:\n")
-            sys.__excepthook__(type(second), second, _without_us(second.__traceback__))
+            sys.__excepthook__(type(second), second, second.__traceback__)
             _say("\nOriginal exception was:\n")
             sys.__excepthook__(kind, error, trace)
     return _Interrupted(130) if isinstance(error, KeyboardInterrupt) else 1

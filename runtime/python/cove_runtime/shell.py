@@ -22,7 +22,7 @@ from traitlets import observe
 
 from . import commands
 from .bundle import Formatter, Hook, Publisher
-from .figures import Figures
+from .figures import Figures, Settings
 from .history import History
 from .own import builtins as __builtins__  # noqa: F401
 from .units import FUTURES, compiled
@@ -62,7 +62,7 @@ class Shell(InteractiveShell):
     execution_count = 1
     last_execution_succeeded = True
     last_execution_result = None
-    keepkernel_on_exit = False
+    exit_now = keepkernel_on_exit = False
     allow_stdin = False
     kernel = interrupts = ask = None  # the kernel's, with its way to ask the client for input
 
@@ -77,7 +77,7 @@ class Shell(InteractiveShell):
         self.Completer.use_jedi = False  # it imports, reads and caches files; our objects are live
         self.register_magics(commands.Scripts(self, self.magics_manager.registry["ScriptMagics"]), commands.Packages(self))
         self.figures = Figures(self)
-        self.figures.configurable()
+        self.register_magics(Settings(self, self.magics_manager.registry["ConfigMagics"]))
         self.failure = None
         self._getpass = getpass.getpass
         self._depth = 0

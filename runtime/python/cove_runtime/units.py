@@ -2,6 +2,8 @@
 import __future__
 import ast
 
+from .own import builtins as __builtins__  # noqa: F401
+
 FUTURES = 0
 for _feature in __future__.all_feature_names:
     FUTURES |= getattr(__future__, _feature).compiler_flag

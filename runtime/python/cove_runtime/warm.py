@@ -1,7 +1,6 @@
 """What a warm parent does ahead of its children: imports, and a rehearsal, so that no child is the first to do anything."""
 import atexit
 import gc
-import io
 import os
 import shutil
 import sys
@@ -35,11 +34,6 @@ def _register_others(function, *args, **kwargs):
     return function
 
 
-class _Null(io.TextIOBase):
-    def write(self, text):
-        return len(text)
-
-
 def load(modules):
     """Those that are missing are left out: a template without pandas is none the worse."""
     atexit.register = _register_others
@@ -56,14 +50,14 @@ def load(modules):
                 pass
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].switch_backend("agg")
+            try:
+                import matplotlib_inline.config  # noqa: F401
+            except ImportError:
+                pass
     finally:
         for name in (*_SINGLE, "MPLCONFIGDIR"):
             del os.environ[name]
         shutil.rmtree(scratch, ignore_errors=True)
-    streams = sys.modules.get("IPython.utils.io")
-    if hasattr(streams, "devnull"):
-        streams.devnull.close()  # a descriptor, and no child keeps one
-        streams.devnull = _Null()
 
 
 def rehearse(kernel):
