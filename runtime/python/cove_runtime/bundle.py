@@ -78,6 +78,7 @@ class Publisher(DisplayPublisher):
 class Hook(DisplayHook):
     """The value of a cell."""
     outlet = None
+    exec_result = None  # plain, where IPython has a trait: every cell sets it twice
 
     def quiet(self):
         history = self.shell.history_manager.input_hist_parsed

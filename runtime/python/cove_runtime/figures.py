@@ -34,11 +34,12 @@ class Figures:
         bases = sys.modules.get("matplotlib.backend_bases")
         if bases is not None:
             bases.FigureManagerBase.show = lambda manager: self._display(manager.canvas.figure)
-        if self._options is None:
-            self._add_options()
+        self.add_options()
 
-    def _add_options(self):
+    def add_options(self):
         """%config InlineBackend…, when the package is there. It imports all of matplotlib, so not before."""
+        if self._options is not None:
+            return
         try:
             from matplotlib_inline.config import InlineBackend
         except ImportError:

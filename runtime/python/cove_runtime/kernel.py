@@ -247,19 +247,18 @@ class Kernel:
             self.interrupts.hold()
             try:
                 message = self.channel.receive()
+                if message.get("op") != "input_reply":
+                    self._waiting.append(message)
+                    continue
             except (EOFError, OSError):
                 _exit(0)
             finally:
                 self.interrupts.release()
-            if message.get("op") != "input_reply":
-                self._waiting.append(message)
-                continue
-            content = message.get("content") or message
-            if message.get("parent", parent) != parent and message.get("id", parent) != parent:
-                continue
-            if content.get("error") or message.get("error"):
-                raise EOFError
-            return str(content.get("value", ""))
+            content = message.get("content") or {}
+            if message.get("parent", parent) == parent:
+                if content.get("error"):
+                    raise EOFError
+                return str(content.get("value", ""))
 
 
 def _failed(error):

@@ -315,6 +315,9 @@ class Shell(InteractiveShell):
                 if code.co_flags & _AWAITED:
                     await value
 
+        if self.loop_runner is not ipython._asyncio_runner:  # %autoawait trio
+            self.loop_runner(cell())
+            return
         loop = self.event_loop()
         task = loop.create_task(cell())
         try:

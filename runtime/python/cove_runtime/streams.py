@@ -84,6 +84,8 @@ class Outlet:
                     while self._behind:
                         self._send_texts()
                         self._channel.send(self._behind.popleft())
+                    if self._texts:  # written meanwhile by a handler on this very thread
+                        self._send_texts()
                 finally:
                     self._owner = None
         except OSError:

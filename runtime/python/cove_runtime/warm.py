@@ -37,27 +37,27 @@ def _register_others(function, *args, **kwargs):
 def load(modules):
     """Those that are missing are left out: a template without pandas is none the worse."""
     atexit.register = _register_others
-    scratch = tempfile.mkdtemp(prefix="cove-warm-")
-    for name in _SINGLE:
-        os.environ[name] = "1"
-    os.environ["MPLCONFIGDIR"] = scratch
+    settings = dict.fromkeys(_SINGLE, "1")
+    try:
+        # matplotlib wants a directory when it is imported; what it puts there is in memory from then on.
+        settings["MPLCONFIGDIR"] = scratch = tempfile.mkdtemp(prefix="cove-warm-")
+    except OSError:
+        scratch = None
+    os.environ.update(settings)
     try:
         from . import kernel, program, shell, units  # noqa: F401
         for name in modules:
             try:
                 __import__(name)
-            except ImportError:
-                pass
+            except Exception as error:
+                print(f"cove: {name} is not preloaded: {error}", file=sys.stderr)
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].switch_backend("agg")
-            try:
-                import matplotlib_inline.config  # noqa: F401
-            except ImportError:
-                pass
     finally:
-        for name in (*_SINGLE, "MPLCONFIGDIR"):
-            del os.environ[name]
-        shutil.rmtree(scratch, ignore_errors=True)
+        for name in settings:
+            os.environ.pop(name, None)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def rehearse(kernel):
@@ -69,6 +69,7 @@ def rehearse(kernel):
     if "pandas" in sys.modules:
         cells.append(PANDAS)
     if "matplotlib.pyplot" in sys.modules:
+        shell.figures.add_options()
         cells.append(MATPLOTLIB)
     for cell in cells:
         shell.run_cell(cell, store_history=True)
