@@ -19,16 +19,17 @@ def live(channel_fd=3):
     except (EOFError, OSError):
         os._exit(0)
     birth.settle(begin)
+    # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
     if begin.get("mode") == "kernel":
-        birth.search_path("")
         kernel = _kernel or _new_kernel()
+        birth.search_path("")
         kernel.start(begin, channel)
         kernel.serve()
     else:
         from . import program
-        birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())
         if _kernel is not None:
             _kernel.vanish()
+        birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())
         program.run(begin, channel)
 
 

@@ -1,10 +1,17 @@
 """A program run to completion, as `python3 FILE` would run it, down to its exit status."""
+import ast
 import atexit
+import builtins
 import io
+import linecache
 import os
+import resource
 import signal
 import sys
 import types
+from importlib.machinery import SourceFileLoader
+
+from .units import compiled
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -56,13 +63,10 @@ def _backend():
 
 def _limit(cpu_seconds):
     if cpu_seconds:
-        import resource
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
 
 
 def _main_module(path, argv):
-    import builtins
-    from importlib.machinery import SourceFileLoader
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path),
                            __builtins__=builtins, __annotations__={})
@@ -75,17 +79,12 @@ def _main_module(path, argv):
 
 def _execute(code, path, module, interactive):
     namespace = module.__dict__
-    if "linecache" in sys.modules or interactive:
-        # The file may be gone or changed when a traceback or inspect wants its lines.
-        import linecache
-        linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
+    # The file may be gone or changed when a traceback or inspect wants its lines.
+    linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
     try:
         if not interactive:
             codes, error = [compile(code, path, "exec", dont_inherit=True)], None
         else:
-            import ast
-
-            from .units import compiled
             codes, error = compiled(compile(code, path, "exec", ast.PyCF_ONLY_AST, True), path)
     except ValueError as refused:  # a NUL, which `python3 FILE` calls a syntax error
         raise SyntaxError(str(refused), (path, 1, 0, None)) from None

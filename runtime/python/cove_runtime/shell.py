@@ -8,7 +8,9 @@ import linecache
 import os
 import re
 import sys
+import traceback
 import types
+from fnmatch import fnmatch
 
 from . import lean  # noqa: F401, I001 — before anything else of IPython's
 import IPython.core.interactiveshell as ipython
@@ -18,6 +20,7 @@ from IPython.core.error import InputRejected, StdinNotImplementedError, UsageErr
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.macro import Macro
 from IPython.core.profiledir import ProfileDir
+from IPython.utils.text import LSString, SList
 from traitlets import observe
 
 from . import commands
@@ -51,7 +54,6 @@ class _Memory(dict):
         super().__init__()
 
     def keys(self, pattern=None):
-        from fnmatch import fnmatch
         return [key for key in super().keys() if pattern is None or fnmatch(key, pattern)]
 
 
@@ -104,6 +106,9 @@ class Shell(InteractiveShell):
 
     def init_virtualenv(self):
         pass
+
+    def init_sys_modules(self):
+        pass  # appear() does
 
     def _exiter_default(self):
         return ZMQExitAutocall(self)
@@ -373,7 +378,6 @@ class Shell(InteractiveShell):
 
     def _lines(self, kind, error, trace, exception_only, running_compiled_code):
         if issubclass(kind, SyntaxError):
-            import traceback
             return self.SyntaxTB.structured_traceback(kind, error, traceback.extract_tb(trace) if running_compiled_code else [])
         if issubclass(kind, UsageError):
             return [f"UsageError: {error}"]
@@ -416,7 +420,6 @@ class Shell(InteractiveShell):
     system_piped = system_raw = system
 
     def getoutput(self, cmd, split=True, depth=0):
-        from IPython.utils.text import LSString, SList
         text = commands.output(self.var_expand(cmd, depth=depth + 1))
         return SList(text.splitlines()) if split else LSString(text)
 
