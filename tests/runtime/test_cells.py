@@ -156,6 +156,10 @@ CELLS = [
     ("a PNG given as bytes", "class P:\n    def _repr_png_(self): return png\ndisplay(P())", dict(shown=[{TEXT, "image/png"}])),
     ("a bundle", "class B:\n    def _repr_mimebundle_(self, **k): return {'text/plain': 'p', 'application/x-mine+json': {'k': 1}}\nB()", dict(result="p", value={"application/x-mine+json": {"k": 1}})),
     ("what is not JSON is left out", "display({'text/plain': 'p', 'application/json': object(), 'bad key': 'x', 3: 'y', 'text/html': {'a': float('nan')}}, raw=True)", dict(shown=[{TEXT, "text/html"}])),
+    ("JSON that is too deep is left out", "deep = []\nfor _ in range(100): deep = [deep]\ndisplay({'text/plain': 'p', 'application/json': deep}, raw=True)", dict(shown=[{TEXT}])),
+    ("a run of a cell within a cell", "r = get_ipython().run_cell('print(7)\\n8')\nr.result", dict(out="7\n", results=["8", "8"])),
+    ("%pip", "%pip --version", dict(out=Some("pip "))),
+    ("%store", "%load_ext storemagic\nstored = 5\n%store stored", dict(out="Stored 'stored' (int)\n")),
     ("a PIL image", "from PIL import Image as PImage\nPImage.new('RGB', (2, 2))", dict(value={"image/png": Some("iVBORw0KGgo")}, result=Some("PIL.Image"))),
     ("clear_output", "print('a')\nclear_output(wait=True)\nprint('b')", dict(out="a\nb\n", cleared=[{"wait": True}])),
     ("a formatter of the user's for str", "f = get_ipython().display_formatter.formatters['text/html']\nf.for_type(str, lambda s: '<i>')\nx = 1", {}),
@@ -210,6 +214,9 @@ def test_a_cell_causes(kernel, code, want):
     found = {"result": events.result, "out": events.text(), "err": events.text("stderr"), "shown": [set(data) for data in events.shown],
              "cleared": events.of("clear_output")}
     wanted = {"result": None, "out": "", "err": "", "shown": [], "cleared": [], **want}
+    if "results" in wanted:
+        assert [content["data"][TEXT] for content in events.of("execute_result")] == wanted.pop("results")
+        wanted["result"] = found["result"]
     if value and "result" not in want:
         wanted["result"] = found["result"]
     # wanted first: a Some() compares by being part of the other
@@ -227,6 +234,17 @@ def test_a_cell_causes(kernel, code, want):
     for kind, part in value.items():
         assert part == (data[TABLE]["rows"] if kind == "rows of" else data[kind])
     assert len({content["execution_count"] for content in events.of("execute_input") + events.of("execute_result") + [reply]}) == 1
+
+
+PLAIN = ["x % 2", "f'{x!r}'", "a != b", "'?'", "x = y % z\nw = 1", "[1,\n 2]", "d = {'a': '50%'}", "print('what?')", "x = 1 # why", "a = [\n    1 % 2,\n]"]
+
+
+def test_cells_that_are_plain_python_are_read_as_ipython_reads_them(kernel):
+    """What is not worth IPython's own reading must come out of it the same."""
+    codes = [row[1] for row in CELLS if "\0" not in row[1]] + PLAIN
+    kernel.execute("_shell = get_ipython()\n_theirs = super(type(_shell), _shell).transform_cell")
+    assert kernel.execute(f"[_code for _code in {codes!r} if _code and not _code.isspace() and _shell.transform_cell(_code) != _theirs(_code)]").result == "[]"
+    assert kernel.execute(f"[_code for _code in {PLAIN!r} if __import__(type(_shell).__module__, fromlist=['x'])._SPECIAL(_code)]").result == "[]"
 
 
 def test_there_are_at_least_ninety_of_them():

@@ -222,6 +222,11 @@ def test_the_file_is_written_unless_it_is_there(warm_run, workdir):
     assert path.read_text() == "print('kept')"
 
 
+def test_a_program_runs_though_its_file_cannot_be_written(warm_run, workdir):
+    (workdir / "__main__.py").mkdir()
+    assert warm_run("print(1)\n1/0", interactive=True)[:2] == (1, "1\n")
+
+
 def test_output_is_buffered_unless_the_environment_says_so(warm, workdir):
     for unbuffered, seen in (("1", "early"), ("", "")):
         process = warm.start()

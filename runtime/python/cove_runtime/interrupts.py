@@ -14,11 +14,12 @@ class Interrupts:
         self._held = 0
         self._waiting = False
         self._main = _get_ident()
+        self._handler = self._arrived
 
     def install(self):
         """Also after every cell: one may have set a handler of its own."""
-        if _getsignal(_SIGINT) != self._arrived:
-            _set(_SIGINT, self._arrived)
+        if _getsignal(_SIGINT) is not self._handler:
+            _set(_SIGINT, self._handler)
 
     def _arrived(self, number, frame):
         if not self.allowed:

@@ -173,7 +173,15 @@ class Kernel:
         """A cell may have put anything there. None and what is closed would only make the next one fail."""
         for name, stream in (("stdout", self.stdout), ("stderr", self.stderr)):
             current = getattr(sys, name, None)
-            if current is not stream and (current is None or getattr(current, "closed", False) is True):
+            if current is stream:
+                continue
+            try:
+                self.interrupts.allowed = True
+                usable = current is not None and not getattr(current, "closed", False)
+            except BaseException:
+                usable = False
+            self.interrupts.allowed = False
+            if not usable:
                 setattr(sys, name, stream)
 
     def _expressions(self, expressions):

@@ -2,7 +2,7 @@
 import os
 
 from . import birth
-from .channel import Channel
+from .channel import Channel, encode
 
 _kernel = None  # in a warm parent and its children
 
@@ -18,7 +18,11 @@ def live(channel_fd=3):
         begin = channel.receive()
     except (EOFError, OSError):
         os._exit(0)
-    birth.settle(begin)
+    try:
+        birth.settle(begin)
+    except OSError as error:
+        channel.send(encode({"type": "failed", "message": f"cannot enter {begin.get('cwd')}: {error.strerror}"}))
+        os._exit(1)
     # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
     if begin.get("mode") == "kernel":
         kernel = _kernel or _new_kernel()

@@ -21,9 +21,7 @@ def run(begin, channel):
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
     code = begin.get("code") or ""
     if begin.get("write", True):
-        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(code)
-        os.chmod(path, 0o644)
+        _write(path, code)
     _streams()
     _backend()
     _limit(begin.get("cpu_seconds"))
@@ -32,6 +30,16 @@ def run(begin, channel):
     channel.close()
     status = _ended(lambda: _execute(code, path, module, bool(begin.get("interactive"))))
     _leave(status)
+
+
+def _write(path, code):
+    """A full disk does not keep the program from running: it is compiled from what we were sent."""
+    try:
+        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+            file.write(code)
+        os.chmod(path, 0o644)
+    except OSError:
+        pass
 
 
 def _streams():

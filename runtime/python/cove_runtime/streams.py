@@ -88,8 +88,10 @@ class Outlet:
                         self._send_texts()
                 finally:
                     self._owner = None
+        except (BrokenPipeError, ConnectionResetError):
+            _exit(0)  # without a host there is nothing to live for
         except OSError:
-            _exit(1)  # without a host there is nothing to live for
+            _exit(1)  # the user's code has closed or replaced the channel
         finally:
             self._interrupts.release()
 
