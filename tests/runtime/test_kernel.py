@@ -42,6 +42,13 @@ def test_it_says_what_it_is_warm_or_cold(start, workdir):
     assert process.execute("(x, _, len(In), list(Out))").result == "(20, 21, 3, [1])"
 
 
+def test_nothing_has_happened_in_it_yet(start, workdir):
+    process = start()
+    begin_kernel(process, workdir)
+    assert process.execute("(_, __, ___, Out, len(In), [name for name in dir() if name[:2] in ('_1', '_e')])").result == "('', '', '', {}, 2, [])"
+    assert process.execute("import linecache\nlen([name for name in linecache.cache if 'ipython-input' in name])").result == "2"
+
+
 def test_environment_directory_and_time_zone_are_those_of_the_first_message(start, workdir):
     process = start()
     (workdir / "extra").mkdir()
@@ -569,7 +576,7 @@ PATCHES = [
     "import linecache\nlinecache.cache = None",
     "import sys\nsys.setrecursionlimit(60)",
     "import ast\nast.Expr = ast.Module = ast.Interactive = None",
-    "import asyncio\nasyncio.all_tasks = None",
+    "import asyncio\nawait asyncio.sleep(0)\nasyncio.all_tasks = None",
     "import base64, re\nbase64.b64encode = re.compile = None",
     "globals().clear()",
     "del In, Out, get_ipython, _ih, _oh, _dh",

@@ -68,11 +68,11 @@ class Kernel:
         comms.watch(self._arrivals)
         self.shell.figures.watch(self._arrivals)
         self._colour = bool(begin.get("colour"))
-        if begin.get("startup"):
-            self.shell.run_cell(begin["startup"], silent=True)
-        self.outlet.flush()
         channel.send(encode({
             "type": "ready", "language": LANGUAGE, "banner": self._banner, "python": LANGUAGE["version"], "pid": _getpid()}))
+        if begin.get("startup"):
+            self.shell.run_cell(begin["startup"], silent=True)
+            self.outlet.flush()
 
     def appear(self):
         sys.stdout, sys.stderr = self.stdout, self.stderr
@@ -85,8 +85,9 @@ class Kernel:
     def stretch(self):
         """In a new child, while it waits: touches what the first cell will need, so that its pages are there."""
         out, sys.stdout = sys.stdout, self.stdout
-        self.shell.run_cell("print(None, end='')\n1;", store_history=False)
+        self.shell.run_cell("print('', end='')\nNone", store_history=False)
         self.shell.forget_last()
+        self.outlet.send("execute_result", {"data": clean(self.shell.display_formatter.format(1)[0]), "metadata": json_value({})})
         sys.stdout = out
 
     def serve(self):
@@ -104,6 +105,9 @@ class Kernel:
     def _next(self):
         try:
             loop = self.shell.pending()
+        except BaseException:  # what a cell has made of asyncio
+            loop = None
+        try:
             if loop is not None:
                 self._wait_in(loop)
             return self.channel.receive()
@@ -201,7 +205,8 @@ class Kernel:
         end = code.find("\n", cursor)
         self.interrupts.allowed = True
         text, matches = self.shell.complete("", code[start:end if end >= 0 else len(code)], cursor - start)
-        return {"status": "ok", "matches": [str(match) for match in matches], "cursor_start": cursor - len(text), "cursor_end": cursor, "metadata": {}}
+        return {"status": "ok", "matches": [str(match) for match in matches], "metadata": {},
+                "cursor_start": cursor - len(text), "cursor_end": cursor}
 
     def _inspect(self, content):
         code = content.get("code") or ""

@@ -65,6 +65,7 @@ class Shell(InteractiveShell):
     last_execution_result = None
     exit_now = keepkernel_on_exit = False
     allow_stdin = False
+    home_dir = "/"
     kernel = interrupts = ask = None  # the kernel's, with its way to ask the client for input
 
     def __init__(self):
@@ -83,7 +84,6 @@ class Shell(InteractiveShell):
         self._getpass = getpass.getpass
         self._depth = 0
         self._loop = None
-        self._post = self.input_transformers_post
         manager = self.input_transformer_manager
         self._usual_input = [list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers)]
         self.builtin_trap.__enter__()  # get_ipython and display are there for good
@@ -92,8 +92,6 @@ class Shell(InteractiveShell):
         self.colour(False)
 
     # what InteractiveShell.__init__ asks for
-
-    home_dir = "/"
 
     def init_history(self):
         self.history_manager = History(self, parent=self)
@@ -140,10 +138,9 @@ class Shell(InteractiveShell):
         self.history_manager.last = ("", "")
         self.history_manager.output_hist_reprs.clear()
         self.displayhook._ = self.displayhook.__ = self.displayhook.___ = ""
-        for name in ("_i", "_ii", "_iii", "_exit_code"):
-            self.user_ns.pop(name, None)
-        for name in [name for name in self.user_ns if re.fullmatch(r"_i?\d+", name)]:
+        for name in [name for name in self.user_ns if re.fullmatch(r"_i+|_i?\d+|_exit_code", name)]:
             del self.user_ns[name]
+        self.user_ns.update(_="", __="", ___="")
         self.compile.reset_compiler_flags()
         self.compile._filename_map.clear()
         linecache.clearcache()
@@ -182,7 +179,7 @@ class Shell(InteractiveShell):
 
     def _nothing_is_special(self, cell):
         manager = self.input_transformer_manager
-        if self._post or [manager.cleanup_transforms, manager.line_transforms, manager.token_transformers] != self._usual_input:
+        if self.input_transformers_post or [manager.cleanup_transforms, manager.line_transforms, manager.token_transformers] != self._usual_input:
             return False
         if cell.find("\n") != len(cell) - 1:
             return True
