@@ -7,13 +7,14 @@ WORKSPACE = "/workspace"
 
 
 def settle(begin):
-    """Applies the first message. Whatever was inherited from a warm parent is replaced here."""
+    """Applies the first message. Whatever was inherited from a warm parent is replaced."""
     os.environ.clear()
     os.environ.update(begin.get("env") or {})
     enter(begin.get("cwd") or WORKSPACE)
     time.tzset()
     _set_locale()
-    _reseed()
+    if "multiprocessing.process" in sys.modules:
+        sys.modules["multiprocessing.process"].ORIGINAL_DIR = os.getcwd()
     _forget_directories()
 
 
@@ -63,18 +64,41 @@ def remember_generators():
         if issubclass(kind, random.Random) and not issubclass(kind, random.SystemRandom):
             _generators.append(thing.seed)
         elif numpy_random and issubclass(kind, numpy_random.RandomState):
-            _generators.append(thing.seed)
+            _generators.append(_fresh_state(thing) or thing.seed)
         elif numpy_random and issubclass(kind, numpy_random.Generator):
             _generators.append(lambda made=thing.bit_generator: setattr(made, "state", type(made)().state))
 
 
-def _reseed():
+def _fresh_state(generator):
+    """Writes the state of a Mersenne twister where it lies. Its seed() would touch a hundred pages in every child."""
+    import ctypes
+
+    import numpy
+    if generator.get_state()[0] != "MT19937":
+        return None
+    address, size = generator._bit_generator.ctypes.state_address, 624 * 4
+    known, position = generator.get_state()[1].tobytes(), (624).to_bytes(4, sys.byteorder)
+    if ctypes.string_at(address, size) != known or generator.get_state()[3]:
+        return None
+
+    def fresh(move=ctypes.memmove, urandom=os.urandom):
+        move(address, urandom(size) + position, size + 4)
+
+    fresh()
+    if generator.get_state()[1].tobytes() == known or numpy.any(generator.get_state()[2] != 624):
+        return None
+    return fresh
+
+
+def reseed():
+    """Depends on nothing that the first message says, so it is done before it comes."""
     loaded = sys.modules.get
     for seed in _generators:
         seed()
-    for name in ("random", "numpy.random", "torch"):
-        if loaded(name):
-            loaded(name).seed()
+    if not _generators and loaded("random"):
+        loaded("random").seed()
+    if loaded("torch"):
+        loaded("torch").seed()
     if loaded("tempfile"):
         # Draws new names when the pid changes; in another pid namespace it may be the same.
         loaded("tempfile")._name_sequence = loaded("tempfile").tempdir = None
@@ -82,7 +106,6 @@ def _reseed():
         loaded("uuid")._node = loaded("uuid")._last_timestamp = None
     if loaded("multiprocessing.process"):
         loaded("multiprocessing.process").current_process().authkey = os.urandom(32)
-        loaded("multiprocessing.process").ORIGINAL_DIR = os.getcwd()
 
 
 def _forget_directories():

@@ -33,32 +33,28 @@ def clean(data):
 
 
 _NOTHING = object()
+DEPTH = 64  # of JSON: parsers set themselves limits
 
 
 def json_value(value, missing=None):
     """The value when it is JSON, with null for what is no number; `missing` when it is not."""
     try:
-        encode(value)
-        return value
-    except _REFUSED:
-        pass
-    try:
-        value = _finite(value, 0)
+        value = _sound(value, DEPTH)
         encode(value)
         return value
     except _REFUSED:
         return missing
 
 
-def _finite(value, depth):
-    if depth > 100:
+def _sound(value, depth):
+    if depth == 0:
         raise ValueError("too deep")
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(held, depth + 1) for key, held in value.items()}
+        return {key: _sound(held, depth - 1) for key, held in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(held, depth + 1) for held in value]
+        return [_sound(held, depth - 1) for held in value]
     return value
 
 
@@ -78,6 +74,7 @@ class Publisher(DisplayPublisher):
 class Hook(DisplayHook):
     """The value of a cell."""
     outlet = None
+    exec_result = None  # plain, where IPython has a trait: every cell sets it twice
 
     def quiet(self):
         history = self.shell.history_manager.input_hist_parsed

@@ -3,6 +3,7 @@ import sys
 import time
 
 from .channel import encode
+from .own import builtins as __builtins__  # noqa: F401
 from .plain import plain
 
 KIND = "application/vnd.cove.chart+json"
@@ -129,10 +130,10 @@ class _Reader:
         dates = "Date" in type(converter).__name__ or "Date" in type(getattr(converter, "_get_converter", lambda: None)()).__name__
         values = values.tolist() if type(values).__module__ == "numpy" and values.dtype.kind in "iufb" else list(values)
         if names:
-            return [names.get(round(value), plain(value)) if type(value) in (int, float) else plain(value) for value in values]
+            return [names.get(round(value), plain(value)) if isinstance(value, (int, float)) else plain(value) for value in values]
         if dates:
             from matplotlib.dates import num2date
-            return [num2date(value).replace(tzinfo=None).isoformat() if type(value) in (int, float) else plain(value) for value in values]
+            return [num2date(value).replace(tzinfo=None).isoformat() if isinstance(value, (int, float)) else plain(value) for value in values]
         return [plain(value) for value in values]
 
 

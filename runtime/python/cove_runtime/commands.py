@@ -1,14 +1,18 @@
 """Commands of the user's: `!cmd`, `x = !cmd`, `%%bash`. On pipes, and read here: no terminal, no thread, no second loop."""
 import codecs
 import errno
+import importlib
 import os
 import select
 import signal
+import site
 import subprocess
 import sys
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.utils.process import arg_split
+
+from .birth import user_packages
 
 GRACE = 0.5  # seconds between SIGINT and SIGKILL
 
@@ -21,6 +25,7 @@ def run(command, take, given=b"", shell=True):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT if shell else subprocess.PIPE, start_new_session=True)
     try:
         _pump(process, take, given)
+        return process.wait()
     except BaseException:
         _stop(process)
         raise
@@ -31,7 +36,6 @@ def run(command, take, given=b"", shell=True):
                     pipe.close()
                 except OSError:
                     pass
-    return process.wait()
 
 
 def _sh():
@@ -199,10 +203,6 @@ class Packages(Magics):
     @line_magic
     def pip(self, line):
         """%pip install …: into the user's own packages, where this kernel finds them at once."""
-        import importlib
-        import site
-
-        from .birth import user_packages
         # Debian's mark of "managed by apt" is meant for people's machines; this one is thrown away.
         settings = "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1"
         self.shell.user_ns["_exit_code"] = system(f"{settings} {sys.executable or 'python3'} -m pip {line}")

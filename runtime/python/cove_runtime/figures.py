@@ -2,6 +2,7 @@
 import os
 import sys
 
+from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.pylabtools import print_figure
 
 
@@ -14,8 +15,31 @@ class Figures:
         png.for_type_by_name("matplotlib.figure", "Figure", lambda figure: print_figure(figure, "png", base64=True, bbox_inches="tight"))
         shell.display_formatter.shown = self.saw
 
-    def configurable(self):
-        """%config InlineBackend…, when the package is there."""
+    def watch(self, arrivals):
+        arrivals.when("matplotlib", self._choose_backend)
+        arrivals.when("matplotlib.pyplot", self._take_over)
+
+    def _choose_backend(self, matplotlib):
+        wanted = os.environ.get("MPLBACKEND", "")
+        wanted = "agg" if not wanted or "inline" in wanted else wanted
+        if dict.get(matplotlib.rcParams, "backend") != wanted:
+            matplotlib.rcParams["backend"] = wanted
+
+    def _take_over(self, pyplot):
+        def show(*args, **kwargs):
+            """Display every open figure in order and close it."""
+            self._out(lambda figure: True)
+
+        pyplot.show = show  # a function: pyplot writes attributes to it
+        bases = sys.modules.get("matplotlib.backend_bases")
+        if bases is not None:
+            bases.FigureManagerBase.show = lambda manager: self._display(manager.canvas.figure)
+        self.add_options()
+
+    def add_options(self):
+        """%config InlineBackend…, when the package is there. It imports all of matplotlib, so not before."""
+        if self._options is not None:
+            return
         try:
             from matplotlib_inline.config import InlineBackend
         except ImportError:
@@ -24,27 +48,9 @@ class Figures:
         self._options.shell = self._shell
         self._shell.configurables.append(self._options)
 
-    def watch(self, arrivals):
-        arrivals.when("matplotlib", self._choose_backend)
-        arrivals.when("matplotlib.pyplot", self._take_over)
-
-    def _choose_backend(self, matplotlib):
-        wanted = os.environ.get("MPLBACKEND", "")
-        matplotlib.rcParams["backend"] = "agg" if not wanted or "inline" in wanted else wanted
-
-    def _take_over(self, pyplot):
-        pyplot.show = self.show
-        bases = sys.modules.get("matplotlib.backend_bases")
-        if bases is not None:
-            bases.FigureManagerBase.show = lambda manager: self._display(manager.canvas.figure)
-
     def saw(self, thing):
         if type(thing).__module__ == "matplotlib.figure":
             self._seen.append(thing)
-
-    def show(self, *args, **kwargs):
-        """Display every open figure in order and close it."""
-        self._out(lambda figure: True)
 
     def flush(self):
         """At the end of a cell. What the cell itself has displayed is not shown twice."""
@@ -69,3 +75,19 @@ class Figures:
     def _display(self, figure):
         data, metadata = self._shell.display_formatter.format(figure)
         self._shell.display_pub.publish(data, metadata)
+
+
+@magics_class
+class Settings(Magics):
+    """%config, which must know of InlineBackend before matplotlib is imported."""
+
+    def __init__(self, shell, original):
+        super().__init__(shell)
+        self._original = original
+
+    @line_magic("config")
+    def set(self, line):
+        """%config Class.setting = value"""
+        if "InlineBackend" in line:
+            self.shell.enable_matplotlib()
+        return self._original.magics["line"]["config"](line)

@@ -3,6 +3,8 @@ from fnmatch import fnmatchcase
 
 from IPython.core.history import HistoryManager
 
+from .own import builtins as __builtins__  # noqa: F401
+
 
 class History(HistoryManager):
     def __init__(self, shell, **options):

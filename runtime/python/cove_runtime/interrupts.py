@@ -1,11 +1,11 @@
 """SIGINT: KeyboardInterrupt where the user's code runs, nothing anywhere else."""
+import _signal  # without the enumerations around it
 import _thread
-import signal
 
 from .own import builtins as __builtins__  # noqa: F401
 
 _get_ident = _thread.get_ident
-_getsignal, _signal, _SIGINT = signal.getsignal, signal.signal, signal.SIGINT
+_getsignal, _set, _SIGINT = _signal.getsignal, _signal.signal, _signal.SIGINT
 
 
 class Interrupts:
@@ -14,11 +14,12 @@ class Interrupts:
         self._held = 0
         self._waiting = False
         self._main = _get_ident()
+        self._handler = self._arrived
 
     def install(self):
         """Also after every cell: one may have set a handler of its own."""
-        if _getsignal(_SIGINT) != self._arrived:
-            _signal(_SIGINT, self._arrived)
+        if _getsignal(_SIGINT) is not self._handler:
+            _set(_SIGINT, self._handler)
 
     def _arrived(self, number, frame):
         if not self.allowed:

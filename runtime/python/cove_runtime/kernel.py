@@ -6,6 +6,7 @@ import platform
 import select
 import sys
 
+from . import lean  # noqa: F401, I001 — before anything else of IPython's
 from IPython.utils.tokenutil import token_at_cursor
 
 from . import comms, variables
@@ -24,24 +25,22 @@ LANGUAGE = {
 }
 
 
-def run(begin, channel, shell):
-    """Never returns: the process ends with its kernel."""
-    kernel = Kernel(channel, shell)
-    kernel.start(begin)
-    kernel.serve()
-
-
 class Kernel:
-    def __init__(self, channel, shell):
-        self.channel, self.shell = channel, shell
+    def __init__(self, shell):
+        self.shell = shell
         self.interrupts = Interrupts()
-        self.outlet = Outlet(channel, self.interrupts)
+        self.outlet = Outlet(self.interrupts)
         self.stdout, self.stderr = Stream(self.outlet, "stdout"), Stream(self.outlet, "stderr")
         self.comm_manager = comms.manager
         self.comm_manager.outlet = self.outlet
+        self.channel = None
+        self._arrivals = Arrivals()
         self._waiting = collections.deque()  # requests that came while a cell asked for input
         self._unanswered = None
         self._colour = False
+        self._banner = shell.banner
+        shell.kernel, shell.ask, shell.interrupts = self, self._ask, self.interrupts
+        shell.displayhook.outlet = shell.display_pub.outlet = self.outlet
         self._answers = {
             "execute": ("execute_reply", self._execute),
             "complete": ("complete_reply", self._complete),
@@ -56,25 +55,40 @@ class Kernel:
             "ping": ("pong", lambda content: {}),
         }
 
-    def start(self, begin):
-        os.register_at_fork(after_in_child=self.outlet.child)
+    def start(self, begin, channel):
+        """In the process that is to be this kernel."""
+        self.channel = channel
+        self.outlet.open(channel)
         sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), "utf-8")
         sys.__stdout__, sys.__stderr__ = (
             io.TextIOWrapper(io.BufferedWriter(io.FileIO(at, "w", closefd=False)), "utf-8", "backslashreplace", write_through=True) for at in (1, 2))
-        sys.stdout, sys.stderr = self.stdout, self.stderr
         sys.argv = [""]
+        self.appear()
         self.interrupts.install()
-        self.shell.kernel, self.shell.ask = self, self._ask
-        self.shell.wake(self.outlet, self.interrupts)
-        arrivals = Arrivals()
-        comms.watch(arrivals)
-        self.shell.figures.watch(arrivals)
+        comms.watch(self._arrivals)
+        self.shell.figures.watch(self._arrivals)
         self._colour = bool(begin.get("colour"))
+        channel.send(encode({
+            "type": "ready", "language": LANGUAGE, "banner": self._banner, "python": LANGUAGE["version"], "pid": _getpid()}))
         if begin.get("startup"):
             self.shell.run_cell(begin["startup"], silent=True)
-        self.outlet.flush()
-        self.channel.send(encode({
-            "type": "ready", "language": LANGUAGE, "banner": self.shell.banner, "python": LANGUAGE["version"], "pid": _getpid()}))
+            self.outlet.flush()
+
+    def appear(self):
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+        self.shell.appear()
+
+    def vanish(self):
+        """In a process that runs a program: nothing shows that a kernel was ready in it."""
+        self.shell.vanish()
+
+    def stretch(self):
+        """In a new child, while it waits: touches what the first cell will need, so that its pages are there."""
+        out, sys.stdout = sys.stdout, self.stdout
+        self.shell.run_cell("print('', end='')\nNone", store_history=False)
+        self.shell.forget_last()
+        self.outlet.send("execute_result", {"data": clean(self.shell.display_formatter.format(1)[0]), "metadata": json_value({})})
+        sys.stdout = out
 
     def serve(self):
         while True:
@@ -82,14 +96,18 @@ class Kernel:
                 request = self._waiting.popleft() if self._waiting else self._next()
                 if request.get("op") != "input_reply":  # one that nobody waits for any more
                     self._answer(request)
-            except KeyboardInterrupt:  # a second one, while the first was being dealt with
+            except BaseException as error:  # a second interrupt while the first was dealt with, or a cell that broke what we stand on
                 self.interrupts.allowed = False
-                if self._unanswered is not None:
-                    self._reply(self._unanswered, _failed(KeyboardInterrupt()))
+                if self._unanswered is None:
+                    _exit(1)
+                self._reply(self._unanswered, _failed(error))
 
     def _next(self):
         try:
             loop = self.shell.pending()
+        except BaseException:  # what a cell has made of asyncio
+            loop = None
+        try:
             if loop is not None:
                 self._wait_in(loop)
             return self.channel.receive()
@@ -159,7 +177,15 @@ class Kernel:
         """A cell may have put anything there. None and what is closed would only make the next one fail."""
         for name, stream in (("stdout", self.stdout), ("stderr", self.stderr)):
             current = getattr(sys, name, None)
-            if current is not stream and (current is None or getattr(current, "closed", False) is True):
+            if current is stream:
+                continue
+            try:
+                self.interrupts.allowed = True
+                usable = current is not None and not getattr(current, "closed", False)
+            except BaseException:
+                usable = False
+            self.interrupts.allowed = False
+            if not usable:
                 setattr(sys, name, stream)
 
     def _expressions(self, expressions):
@@ -179,7 +205,8 @@ class Kernel:
         end = code.find("\n", cursor)
         self.interrupts.allowed = True
         text, matches = self.shell.complete("", code[start:end if end >= 0 else len(code)], cursor - start)
-        return {"status": "ok", "matches": [str(match) for match in matches], "cursor_start": cursor - len(text), "cursor_end": cursor, "metadata": {}}
+        return {"status": "ok", "matches": [str(match) for match in matches], "metadata": {},
+                "cursor_start": cursor - len(text), "cursor_end": cursor}
 
     def _inspect(self, content):
         code = content.get("code") or ""
@@ -233,19 +260,18 @@ class Kernel:
             self.interrupts.hold()
             try:
                 message = self.channel.receive()
+                if message.get("op") != "input_reply":
+                    self._waiting.append(message)
+                    continue
             except (EOFError, OSError):
                 _exit(0)
             finally:
                 self.interrupts.release()
-            if message.get("op") != "input_reply":
-                self._waiting.append(message)
-                continue
-            content = message.get("content") or message
-            if message.get("parent", parent) != parent and message.get("id", parent) != parent:
-                continue
-            if content.get("error") or message.get("error"):
-                raise EOFError
-            return str(content.get("value", ""))
+            content = message.get("content") or {}
+            if message.get("parent", parent) == parent:
+                if content.get("error"):
+                    raise EOFError
+                return str(content.get("value", ""))
 
 
 def _failed(error):

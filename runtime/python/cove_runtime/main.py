@@ -2,46 +2,53 @@
 import os
 
 from . import birth
-from .channel import Channel
+from .channel import Channel, encode
 
-_shell = None
+_kernel = None  # in a warm parent and its children
 
 
 def live(channel_fd=3):
     """Reads the first message and becomes what it says. Never returns."""
     os.set_inheritable(channel_fd, False)
     channel = Channel(channel_fd)
+    birth.reseed()
+    if _kernel is not None:
+        _kernel.stretch()
     try:
         begin = channel.receive()
     except (EOFError, OSError):
         os._exit(0)
-    birth.settle(begin)
+    try:
+        birth.settle(begin)
+    except OSError as error:
+        channel.send(encode({"type": "failed", "message": f"cannot enter {begin.get('cwd')}: {error.strerror}"}))
+        os._exit(1)
+    # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
     if begin.get("mode") == "kernel":
+        kernel = _kernel or _new_kernel()
         birth.search_path("")
-        shell = _shell if _shell is not None else _new_shell()
-        from . import kernel
-        kernel.run(begin, channel, shell)
+        kernel.start(begin, channel)
+        kernel.serve()
     else:
-        birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())
-        if _shell is not None:
-            _shell.vanish()
         from . import program
+        if _kernel is not None:
+            _kernel.vanish()
+        birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())
         program.run(begin, channel)
 
 
-def _new_shell():
+def _new_kernel():
+    from .kernel import Kernel
     from .shell import Shell
-    return Shell()
+    return Kernel(Shell())
 
 
 def prepare(modules):
     """In a warm parent: everything that all children would otherwise do again. Leaves no thread, file or descriptor."""
-    global _shell
+    global _kernel
     from . import warm
     warm.load(modules)
-    _shell = _new_shell()
-    warm.rehearse(_shell)
+    _kernel = _new_kernel()
+    warm.rehearse(_kernel)
     birth.remember_generators()
     warm.settle()
-
-

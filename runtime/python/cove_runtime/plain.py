@@ -4,6 +4,8 @@ import decimal
 import math
 import sys
 
+from .own import builtins as __builtins__  # noqa: F401
+
 _KNOWN = frozenset((str, int, bool, type(None)))
 
 

@@ -1,10 +1,17 @@
 """A program run to completion, as `python3 FILE` would run it, down to its exit status."""
+import ast
 import atexit
+import builtins
 import io
+import linecache
 import os
+import resource
 import signal
 import sys
 import types
+from importlib.machinery import SourceFileLoader
+
+from .units import compiled
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -14,16 +21,25 @@ def run(begin, channel):
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
     code = begin.get("code") or ""
     if begin.get("write", True):
-        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(code)
-        os.chmod(path, 0o644)
+        _write(path, code)
     _streams()
+    _backend()
     _limit(begin.get("cpu_seconds"))
     module = _main_module(path, begin.get("argv") or [path])
     channel.send('{"type":"started"}')
     channel.close()
     status = _ended(lambda: _execute(code, path, module, bool(begin.get("interactive"))))
     _leave(status)
+
+
+def _write(path, code):
+    """A full disk does not keep the program from running: it is compiled from what we were sent."""
+    try:
+        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+            file.write(code)
+        os.chmod(path, 0o644)
+    except OSError:
+        pass
 
 
 def _streams():
@@ -47,15 +63,18 @@ def _streams():
         made.mode = "r" if made is sys.stdin else "w"
 
 
+def _backend():
+    """matplotlib reads this when it is imported; in a warm child it was imported long ago."""
+    if "matplotlib" in sys.modules and os.environ.get("MPLBACKEND"):
+        sys.modules["matplotlib"].rcParams["backend"] = os.environ["MPLBACKEND"]
+
+
 def _limit(cpu_seconds):
     if cpu_seconds:
-        import resource
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
 
 
 def _main_module(path, argv):
-    import builtins
-    from importlib.machinery import SourceFileLoader
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path),
                            __builtins__=builtins, __annotations__={})
@@ -68,17 +87,12 @@ def _main_module(path, argv):
 
 def _execute(code, path, module, interactive):
     namespace = module.__dict__
-    if "linecache" in sys.modules or interactive:
-        # The file may be gone or changed when a traceback or inspect wants its lines.
-        import linecache
-        linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
+    # The file may be gone or changed when a traceback or inspect wants its lines.
+    linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
     try:
         if not interactive:
             codes, error = [compile(code, path, "exec", dont_inherit=True)], None
         else:
-            import ast
-
-            from .units import compiled
             codes, error = compiled(compile(code, path, "exec", ast.PyCF_ONLY_AST, True), path)
     except ValueError as refused:  # a NUL, which `python3 FILE` calls a syntax error
         raise SyntaxError(str(refused), (path, 1, 0, None)) from None
@@ -93,10 +107,10 @@ def _ended(work):
     try:
         work()
         return 0
-    except SystemExit as leaving:
-        return _asked(leaving)
     except BaseException as error:
-        return _uncaught(error)
+        raised = error
+    # Outside of the handler: what a hook raises has no context.
+    return _asked(raised) if isinstance(raised, SystemExit) else _uncaught(raised)
 
 
 def _asked(leaving):
@@ -132,8 +146,9 @@ def _uncaught(error):
         except SystemExit as leaving:
             return _asked(leaving)
         except BaseException as second:
+            second.__traceback__ = _without_us(second.__traceback__)
             _say("Error in sys.excepthook:\n")
-            sys.__excepthook__(type(second), second, _without_us(second.__traceback__))
+            sys.__excepthook__(type(second), second, second.__traceback__)
             _say("\nOriginal exception was:\n")
             sys.__excepthook__(kind, error, trace)
     return _Interrupted(130) if isinstance(error, KeyboardInterrupt) else 1

@@ -9,30 +9,33 @@ import os
 import re
 import sys
 import types
+from fnmatch import fnmatch
 
+from . import lean  # noqa: F401, I001 — before anything else of IPython's
 import IPython.core.interactiveshell as ipython
 from IPython.core import page, payloadpage
 from IPython.core.autocall import IPyAutocall, ZMQExitAutocall
-from IPython.core.error import InputRejected, StdinNotImplementedError, UsageError
+from IPython.core.error import InputRejected, StdinNotImplementedError
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.macro import Macro
 from IPython.core.profiledir import ProfileDir
+from IPython.utils.text import LSString, SList
 from traitlets import observe
 
-from . import commands
+from . import commands, failures
 from .bundle import Formatter, Hook, Publisher
-from .figures import Figures
+from .figures import Figures, Settings
 from .history import History
 from .own import builtins as __builtins__  # noqa: F401
 from .units import FUTURES, compiled
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _AWAITED = inspect.CO_COROUTINE
-_FLAGS = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
-# Any of these may mean something to IPython: magics, commands, help, escapes at the start of a line, pasted prompts.
-_SPECIAL = re.compile(r"[%!?]|^\s*(?:[/,;]|>>>|\.\.\.|In \[|\[)", re.MULTILINE).search
+_AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
+# What may mean something to IPython: an escape at the start of a line, a magic or a command assigned, a question at the end of a line, a
+# pasted prompt. It reads all that by its tokens, slowly; a cell without any of it is what it is.
+_SPECIAL = re.compile(r"^[ \t]*[%!?/,;]|=\s*[%!]|\?[ \t]*\r?$|^\s*(?:>>>|\.\.\.|In \[|\[(?:nav|ins)\])", re.MULTILINE).search
 _FIRST_WORD = re.compile(r"\s*(\w+)").match
-_BAD_SOURCE = (SyntaxError, OverflowError, ValueError, TypeError, MemoryError)
+_BAD_SOURCE = (SyntaxError, OverflowError, ValueError, TypeError, MemoryError, RecursionError)
 
 
 class _Profile(ProfileDir):
@@ -50,7 +53,6 @@ class _Memory(dict):
         super().__init__()
 
     def keys(self, pattern=None):
-        from fnmatch import fnmatch
         return [key for key in super().keys() if pattern is None or fnmatch(key, pattern)]
 
 
@@ -61,11 +63,10 @@ class Shell(InteractiveShell):
     execution_count = 1
     last_execution_succeeded = True
     last_execution_result = None
-    keepkernel_on_exit = False
+    exit_now = keepkernel_on_exit = False
     allow_stdin = False
-    kernel = None
-    interrupts = None
-    ask = None  # how input() asks the client
+    home_dir = "/"
+    kernel = interrupts = ask = None  # the kernel's, with its way to ask the client for input
 
     def __init__(self):
         original, ipython.PickleShareDB = ipython.PickleShareDB, _Memory
@@ -78,12 +79,11 @@ class Shell(InteractiveShell):
         self.Completer.use_jedi = False  # it imports, reads and caches files; our objects are live
         self.register_magics(commands.Scripts(self, self.magics_manager.registry["ScriptMagics"]), commands.Packages(self))
         self.figures = Figures(self)
-        self.figures.configurable()
+        self.register_magics(Settings(self, self.magics_manager.registry["ConfigMagics"]))
         self.failure = None
         self._getpass = getpass.getpass
         self._depth = 0
         self._loop = None
-        self._post = self.input_transformers_post
         manager = self.input_transformer_manager
         self._usual_input = [list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers)]
         self.builtin_trap.__enter__()  # get_ipython and display are there for good
@@ -104,23 +104,32 @@ class Shell(InteractiveShell):
     def init_virtualenv(self):
         pass
 
+    def init_sys_modules(self):
+        pass  # appear() does
+
     def _exiter_default(self):
         return ZMQExitAutocall(self)
 
     # one child's own
 
-    def wake(self, outlet, interrupts):
+    def appear(self):
         """In a new process: everything that depends on where and who we are."""
-        self.interrupts = interrupts
-        self.displayhook.outlet = self.display_pub.outlet = outlet
         sys.displayhook = self.displayhook
         self.starting_dir = os.getcwd()
         self.home_dir = os.environ.get("HOME") or "/"
-        self.ipython_dir = os.path.join(self.home_dir, ".ipython")
         self.history_manager.dir_hist[:] = [self.starting_dir]
         builtins.display, builtins.__IPYTHON__ = ipython.display, True
-        sys.modules["__main__"] = self.user_module
         builtins.input, getpass.getpass = self.raw_input, self.getpass
+        sys.modules["__main__"] = self.user_module
+
+    @property
+    def ipython_dir(self):
+        """Where the user may have put things; never made by us."""
+        return os.path.join(self.home_dir, ".ipython")
+
+    @ipython_dir.setter
+    def ipython_dir(self, value):
+        pass
 
     def forget(self):
         """As new: what was run to warm up has never been."""
@@ -129,10 +138,9 @@ class Shell(InteractiveShell):
         self.history_manager.last = ("", "")
         self.history_manager.output_hist_reprs.clear()
         self.displayhook._ = self.displayhook.__ = self.displayhook.___ = ""
-        for name in ("_i", "_ii", "_iii", "_exit_code"):
-            self.user_ns.pop(name, None)
-        for name in [name for name in self.user_ns if re.fullmatch(r"_i?\d+", name)]:
+        for name in [name for name in self.user_ns if re.fullmatch(r"_i+|_i?\d+|_exit_code", name)]:
             del self.user_ns[name]
+        self.user_ns.update(_="", __="", ___="")
         self.compile.reset_compiler_flags()
         self.compile._filename_map.clear()
         linecache.clearcache()
@@ -142,10 +150,15 @@ class Shell(InteractiveShell):
             if hasattr(sys, name):
                 delattr(sys, name)
 
+    def forget_last(self):
+        """The cell that was run last leaves no trace, if it kept no history and had no value."""
+        name, _ = self.compile._filename_map.popitem()
+        linecache.cache.pop(name, None)
+        linecache._ipython_cache.pop(name, None)
+        self.last_execution_result = None
+
     def vanish(self):
         """In a process that runs a program: nothing shows that IPython was loaded."""
-        import atexit
-        atexit.unregister(self.atexit_operations)
         self.builtin_trap.deactivate()
         for name in ("display", "__IPYTHON__"):
             builtins.__dict__.pop(name, None)
@@ -166,7 +179,7 @@ class Shell(InteractiveShell):
 
     def _nothing_is_special(self, cell):
         manager = self.input_transformer_manager
-        if self._post or [manager.cleanup_transforms, manager.line_transforms, manager.token_transformers] != self._usual_input:
+        if self.input_transformers_post or [manager.cleanup_transforms, manager.line_transforms, manager.token_transformers] != self._usual_input:
             return False
         if cell.find("\n") != len(cell) - 1:
             return True
@@ -179,122 +192,101 @@ class Shell(InteractiveShell):
         return not (self.autocall or word in self.magics_manager.magics["line"] or isinstance(value, (IPyAutocall, Macro)))
 
     def run_cell(self, raw_cell, store_history=False, silent=False, shell_futures=True, cell_id=None):
+        """Everything in here may be the user's: hooks, transformers, reprs. All of it can be interrupted."""
+        store_history = store_history and not silent
+        result = ExecutionResult(ExecutionInfo(raw_cell, store_history, silent, shell_futures, cell_id))
+        interrupts, was = self.interrupts, self.interrupts.allowed
         self._depth += 1
-        result = None
         try:
-            result = self._run(raw_cell, store_history and not silent, silent, shell_futures, cell_id)
-        finally:
-            self._depth -= 1
-            self._after(silent, result)
+            interrupts.allowed = True
+            if raw_cell and not raw_cell.isspace():
+                self._run(raw_cell, result)
+            interrupts.allowed = was
+        except BaseException as error:
+            interrupts.allowed = was
+            self._failed(result, error)
+        self._depth -= 1
+        self.last_execution_succeeded = result.error_before_exec is None and result.error_in_exec is None
+        self.last_execution_result = result
+        if store_history and raw_cell and not raw_cell.isspace():
+            self.execution_count += 1
+        self._after(result)
         return result
 
-    def _after(self, silent, result):
-        was, self.interrupts.allowed = self.interrupts.allowed, True
-        try:
-            self.events.trigger("post_execute")
-            if not silent:
-                self.events.trigger("post_run_cell", result)
-            if self._depth == 0:
-                self.figures.flush()
-        except BaseException as error:
-            self.interrupts.allowed = was
-            self.showtraceback((type(error), error, error.__traceback__))
-        self.interrupts.allowed = was
-
-    def _run(self, raw_cell, store_history, silent, shell_futures, cell_id):
-        result = ExecutionResult(ExecutionInfo(raw_cell, store_history, silent, shell_futures, cell_id))
-        if not raw_cell or raw_cell.isspace():
-            return self._over(result, None, False)
-        if store_history:
+    def _run(self, raw_cell, result):
+        info, bad = result.info, None
+        if info.store_history:
             result.execution_count = self.execution_count
-        bad = None
         try:
             cell = self.transform_cell(raw_cell)
         except Exception as error:
             cell, bad = raw_cell, error
         self.events.trigger("pre_execute")
-        if not silent:
-            self.events.trigger("pre_run_cell", result.info)
-        if store_history:
+        if not info.silent:
+            self.events.trigger("pre_run_cell", info)
+        if info.store_history:
             self.history_manager.store_inputs(self.execution_count, cell, raw_cell)
-        if self.logger.log_active and not silent:
+        if self.logger.log_active and not info.silent:
             self.logger.log(cell, raw_cell)
         if bad is not None:
-            self.showtraceback((type(bad), bad, bad.__traceback__))
-            return self._over(result, bad, store_history, "error_before_exec")
-        compiler = self.compile if shell_futures else self.compiler_class()
+            self._failed(result, bad, "error_before_exec")
+            return
+        compiler = self.compile if info.shell_futures else self.compiler_class()
         name = compiler.cache(cell, self.execution_count, raw_code=raw_cell)
         try:
             tree = compile(cell, name, "exec", compiler.flags & FUTURES | ast.PyCF_ONLY_AST, True)
             if self.ast_transformers:
                 tree = self.transform_ast(tree)
-        except (InputRejected, RecursionError, *_BAD_SOURCE) as error:
-            self.showtraceback((type(error), error, error.__traceback__))
-            return self._over(result, error, store_history, "error_before_exec")
-        echo = "none" if silent else self.ast_node_interactivity
-        codes, bad = self._units(tree, name, compiler, echo)
-        error = self._execute(codes, result, name)
-        if error is None and bad is not None:
-            error = bad
-            self.showtraceback((type(bad), bad, None))
-            return self._over(result, error, store_history, "error_before_exec")
-        return self._over(result, error, store_history)
-
-    def _over(self, result, error, store_history, kind="error_in_exec"):
-        if error is not None:
-            setattr(result, kind, error)
-        self.last_execution_succeeded = error is None
-        self.last_execution_result = result
-        if store_history:
-            self.execution_count += 1
-        return result
-
-    def _units(self, tree, name, compiler, echo):
-        flags = compiler.flags & FUTURES | (_FLAGS if self.autoawait else 0)
-        if echo in ("all", "last", "last_expr_or_assign"):
-            tree.body = _echoed(tree.body, echo)
-            if echo != "last_expr_or_assign":
-                return _one_by_one(tree.body, name, flags, 0 if echo == "all" else len(tree.body) - 1)
-        codes, bad = compiled(tree, name, flags, echo != "none")
+        except (InputRejected, *_BAD_SOURCE) as error:
+            self._failed(result, error.with_traceback(None), "error_before_exec")
+            return
+        flags = compiler.flags & FUTURES | (_AWAIT if self.autoawait else 0)
+        codes, bad = compiled(tree, name, flags, "none" if info.silent else self.ast_node_interactivity)
         for code in codes:
             compiler.flags |= code.co_flags & FUTURES
-        return codes, bad
+        if self._execute(codes, result) and bad is not None:
+            self._failed(result, bad, "error_before_exec")
 
-    def _execute(self, codes, result, name):
-        """Runs the codes; the exception that ended them, already shown, or None."""
-        hook, held = self.displayhook, self.displayhook.exec_result
-        hook.exec_result = result
-        outer_hook = sys.excepthook
+    def _execute(self, codes, result):
+        """Runs them; whether they came to their end."""
+        hook, outer_result, outer_hook = self.displayhook, self.displayhook.exec_result, sys.excepthook
+        hook.exec_result, sys.excepthook = result, self.excepthook
         if self._depth == 1:
             sys.displayhook = hook
-        sys.excepthook = self.excepthook
-        interrupts = self.interrupts
-        was = interrupts.allowed
         try:
-            try:
-                interrupts.allowed = True
-                if any(code.co_flags & _AWAITED for code in codes):
-                    self._awaited(codes)
-                else:
-                    for code in codes:
-                        exec(code, self.user_module.__dict__, self.user_ns)
-                interrupts.allowed = was
-                return None
-            finally:
-                interrupts.allowed = was
-                sys.excepthook = outer_hook
-                hook.exec_result = held
+            if any(code.co_flags & _AWAITED for code in codes):
+                self._awaited(codes)
+            else:
+                for code in codes:
+                    exec(code, self.user_module.__dict__, self.user_ns)
+            return True
+        except BaseException as error:
+            self._failed(result, error.with_traceback(failures.theirs(error.__traceback__, codes)))
+            return False
+        finally:
+            hook.exec_result, sys.excepthook = outer_result, outer_hook
+
+    def _failed(self, result, error, when="error_in_exec"):
+        setattr(result, when, error)
+        if self.custom_exceptions and isinstance(error, self.custom_exceptions):
+            self.CustomTB(type(error), error, error.__traceback__)
+        else:
+            self.showtraceback((type(error), error, error.__traceback__), exception_only=isinstance(error, SystemExit),
+                               running_compiled_code=when == "error_in_exec")
+
+    def _after(self, result):
+        interrupts, was = self.interrupts, self.interrupts.allowed
+        try:
+            interrupts.allowed = True
+            self.events.trigger("post_execute")
+            if not result.info.silent:
+                self.events.trigger("post_run_cell", result)
+            if self._depth == 0:
+                self.figures.flush()
+            interrupts.allowed = was
         except BaseException as error:
             interrupts.allowed = was
-            self._show(error, codes)
-            return error
-
-    def _show(self, error, codes):
-        error.__traceback__ = trace = _theirs(error.__traceback__, codes)
-        if self.custom_exceptions and isinstance(error, self.custom_exceptions):
-            self.CustomTB(type(error), error, trace)
-        else:
-            self.showtraceback((type(error), error, trace), exception_only=isinstance(error, SystemExit), running_compiled_code=True)
+            self.showtraceback((type(error), error, error.__traceback__))
 
     def _awaited(self, codes):
         async def cell():
@@ -303,6 +295,9 @@ class Shell(InteractiveShell):
                 if code.co_flags & _AWAITED:
                     await value
 
+        if self.loop_runner is not ipython._asyncio_runner:  # %autoawait trio
+            self.loop_runner(cell())
+            return
         loop = self.event_loop()
         task = loop.create_task(cell())
         try:
@@ -342,34 +337,23 @@ class Shell(InteractiveShell):
             self.SyntaxTB.set_colors(scheme)
 
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
-        was, self.interrupts.allowed = self.interrupts.allowed, True
         try:
             kind, error, trace = self._get_exc_info(exc_tuple)
         except ValueError:
-            self.interrupts.allowed = was
             print("No traceback available to show.", file=sys.stderr)
             return
+        interrupts, was = self.interrupts, self.interrupts.allowed
         try:
-            lines = self._lines(kind, error, _theirs(trace, ()), exception_only, running_compiled_code)
+            interrupts.allowed = True
+            lines = failures.lines(self, kind, error, failures.theirs(trace), exception_only, running_compiled_code)
+            interrupts.allowed = was
         except BaseException:
-            lines = _last_words(kind, error)
-        self.interrupts.allowed = was
+            interrupts.allowed = was
+            lines = failures.last_words(kind, error)
         self._showtraceback(kind, error, lines)
 
-    def _lines(self, kind, error, trace, exception_only, running_compiled_code):
-        if issubclass(kind, SyntaxError):
-            import traceback
-            return self.SyntaxTB.structured_traceback(kind, error, traceback.extract_tb(trace) if running_compiled_code else [])
-        if issubclass(kind, UsageError):
-            return [f"UsageError: {error}"]
-        if exception_only:
-            return self.InteractiveTB.get_exception_only(kind, error)
-        if hasattr(error, "_render_traceback_"):
-            return error._render_traceback_()
-        return self.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=0)
-
     def _showtraceback(self, etype, evalue, stb):
-        self.failure = {"ename": _name(etype), "evalue": _text(evalue), "traceback": [str(line) for line in stb or ()]}
+        self.failure = failures.content(etype, evalue, stb)
         self.displayhook.outlet.send("error", self.failure)
 
     def showsyntaxerror(self, filename=None, running_compiled_code=False):
@@ -401,7 +385,6 @@ class Shell(InteractiveShell):
     system_piped = system_raw = system
 
     def getoutput(self, cmd, split=True, depth=0):
-        from IPython.utils.text import LSString, SList
         text = commands.output(self.var_expand(cmd, depth=depth + 1))
         return SList(text.splitlines()) if split else LSString(text)
 
@@ -416,54 +399,3 @@ class Shell(InteractiveShell):
 
 def _main_module():
     return types.ModuleType("__main__", "The user's namespace.")
-
-
-def _echoed(body, echo):
-    """last_expr_or_assign: the name that was assigned last is shown too."""
-    last = body[-1] if body else None
-    if echo == "last_expr_or_assign":
-        target = last.targets[0] if isinstance(last, ast.Assign) and len(last.targets) == 1 else getattr(last, "target", None)
-        if isinstance(last, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and isinstance(target, ast.Name):
-            body = [*body, ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.Name(target.id, ast.Load())), last))]
-    return body
-
-
-def _one_by_one(body, name, flags, first_shown):
-    codes = []
-    for at, node in enumerate(body):
-        try:
-            tree, mode = (ast.Interactive([node]), "single") if at >= first_shown else (ast.Module([node], []), "exec")
-            codes.append(compile(tree, name, mode, flags, True))
-        except Exception as error:
-            return codes, error
-    return codes, None
-
-
-def _theirs(trace, codes):
-    """The traceback from the cell on, and without a frame of ours anywhere in it."""
-    start = trace
-    while start is not None and start.tb_frame.f_code not in codes:
-        start = start.tb_next
-    frames, at = [], start if start is not None else trace
-    while at is not None:
-        if not at.tb_frame.f_code.co_filename.startswith(_HERE):
-            frames.append(at)
-        at = at.tb_next
-    for frame, following in zip(frames, [*frames[1:], None]):
-        frame.tb_next = following
-    return frames[0] if frames else None
-
-
-def _name(kind):
-    return type.__dict__["__name__"].__get__(kind)
-
-
-def _text(error):
-    try:
-        return str(error)
-    except BaseException:
-        return "<the message of this exception could not be had>"
-
-
-def _last_words(kind, error):
-    return [f"{_name(kind)}: {_text(error)}"]

@@ -14,18 +14,31 @@ PIECE = 16 * 1024  # characters in one stream message: at most 64 KiB of UTF-8
 _getpid, _write, _exit, _get_ident = os.getpid, os.write, os._exit, _thread.get_ident
 
 
+class _Nowhere:
+    """The channel of a kernel that has none yet."""
+
+    @staticmethod
+    def send(text):
+        pass
+
+
 class Outlet:
     """Safe from any thread, from signal handlers and from finalisers that run in the middle of a send."""
 
-    def __init__(self, channel, interrupts):
+    def __init__(self, interrupts):
         self.parent = None  # the request that is being answered
-        self.pid = _getpid()
-        self._channel, self._interrupts = channel, interrupts
+        self.pid = None
+        self._channel, self._interrupts = _Nowhere, interrupts
         self._texts = collections.deque()
         self._size = 0
         self._behind = collections.deque()
         self._lock = _thread.allocate_lock()
         self._owner = None
+        os.register_at_fork(after_in_child=self._forked)
+
+    def open(self, channel):
+        """Until here everything goes nowhere."""
+        self._channel, self.pid = channel, _getpid()
 
     def write(self, name, text):
         self._texts.append((name, text))
@@ -42,16 +55,17 @@ class Outlet:
         parent = self.parent
         self._out('{"type":%s,"parent":%s,"content":%s}' % (quoted(kind), "null" if parent is None else int(parent), encode(content)))
 
-    def child(self):
+    def _forked(self):
         """In a process that the user's code forked: from now on text goes to the descriptors, messages nowhere."""
-        self._texts.clear()
-        self._behind.clear()
-        self._lock = _thread.allocate_lock()
-        self._owner = None
-        self._channel.drop()
+        if self.pid is not None:
+            self._texts.clear()
+            self._behind.clear()
+            self._lock = _thread.allocate_lock()
+            self._owner = None
+            self._channel.drop()
 
     def _out(self, message):
-        if _getpid() != self.pid:
+        if self.pid is not None and _getpid() != self.pid:
             self._to_descriptors()
             return
         me = _get_ident()
@@ -70,10 +84,14 @@ class Outlet:
                     while self._behind:
                         self._send_texts()
                         self._channel.send(self._behind.popleft())
+                    if self._texts:  # written meanwhile by a handler on this very thread
+                        self._send_texts()
                 finally:
                     self._owner = None
+        except (BrokenPipeError, ConnectionResetError):
+            _exit(0)  # without a host there is nothing to live for
         except OSError:
-            _exit(1)  # without a host there is nothing to live for
+            _exit(1)  # the user's code has closed or replaced the channel
         finally:
             self._interrupts.release()
 

@@ -3,6 +3,7 @@ import sys
 import time
 
 from .channel import encode
+from .own import builtins as __builtins__  # noqa: F401
 from .plain import plain
 
 KIND = "application/vnd.cove.table+json"

@@ -1,6 +1,8 @@
 """What the user has defined, described without running anything that the user wrote."""
 import sys
 
+from .own import builtins as __builtins__  # noqa: F401
+
 _name_of = type.__dict__["__name__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _SCALARS = frozenset((int, float, bool, complex, str, bytes, bytearray, type(None), range))

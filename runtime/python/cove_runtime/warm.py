@@ -1,4 +1,5 @@
 """What a warm parent does ahead of its children: imports, and a rehearsal, so that no child is the first to do anything."""
+import atexit
 import gc
 import os
 import shutil
@@ -23,48 +24,52 @@ PANDAS = "import pandas\npandas.DataFrame({'a': [1.5], 'b': ['x']})"
 MATPLOTLIB = "import matplotlib.pyplot as plt\nplt.plot([1, 2], label='x')\nplt.title('x')\nplt.legend()\nplt.show()"
 
 
+_register = atexit.register
+
+
+def _register_others(function, *args, **kwargs):
+    """IPython cleans up at exit what a kernel never has, and a program would pay for it."""
+    if not sys._getframe(1).f_globals.get("__name__", "").startswith("IPython."):
+        _register(function, *args, **kwargs)
+    return function
+
+
 def load(modules):
     """Those that are missing are left out: a template without pandas is none the worse."""
-    scratch = tempfile.mkdtemp(prefix="cove-warm-")
-    for name in _SINGLE:
-        os.environ[name] = "1"
-    os.environ["MPLCONFIGDIR"] = scratch
+    atexit.register = _register_others
+    settings = dict.fromkeys(_SINGLE, "1")
     try:
+        # matplotlib wants a directory when it is imported; what it puts there is in memory from then on.
+        settings["MPLCONFIGDIR"] = scratch = tempfile.mkdtemp(prefix="cove-warm-")
+    except OSError:
+        scratch = None
+    os.environ.update(settings)
+    try:
+        from . import kernel, program, shell, units  # noqa: F401
         for name in modules:
             try:
                 __import__(name)
-            except ImportError:
-                pass
+            except Exception as error:
+                print(f"cove: {name} is not preloaded: {error}", file=sys.stderr)
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].switch_backend("agg")
     finally:
-        for name in (*_SINGLE, "MPLCONFIGDIR"):
-            del os.environ[name]
-        shutil.rmtree(scratch, ignore_errors=True)
-    from . import kernel, program, units, variables  # noqa: F401
+        for name in settings:
+            os.environ.pop(name, None)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
-class _Nowhere:
-    """The channel of a rehearsal."""
-
-    def send(self, text):
-        pass
-
-
-def rehearse(shell):
+def rehearse(kernel):
     """Runs a cell of every kind, then makes them never have been."""
-    from .interrupts import Interrupts
-    from .streams import Outlet, Stream
-    interrupts = Interrupts()
-    outlet = Outlet(_Nowhere(), interrupts)
+    shell = kernel.shell
     before = sys.stdout, sys.stderr, sys.displayhook, sys.modules["__main__"]
-    shell.wake(outlet, interrupts)
-    sys.stdout, sys.stderr = Stream(outlet, "stdout"), Stream(outlet, "stderr")
+    kernel.appear()
     cells = list(CELLS)
     if "pandas" in sys.modules:
         cells.append(PANDAS)
     if "matplotlib.pyplot" in sys.modules:
-        shell.figures._take_over(sys.modules["matplotlib.pyplot"])
+        shell.figures.add_options()
         cells.append(MATPLOTLIB)
     for cell in cells:
         shell.run_cell(cell, store_history=True)
@@ -81,8 +86,34 @@ def rehearse(shell):
 
 
 def settle():
+    """The last thing before the first fork."""
+    atexit.register = _register
     font_manager = sys.modules.get("matplotlib.font_manager")
     if font_manager is not None:
         font_manager._get_font.cache_clear()  # they hold descriptors, which no child keeps
     gc.collect()
+    _gather_memory()
     gc.freeze()
+
+
+_HUGE = 2 << 20
+_MADV_COLLAPSE = 25
+
+
+def _gather_memory():
+    """Gives back what is free and puts the rest into huge pages where the kernel will (6.1 on): a fork goes through every
+    page table entry of its parent, and the end of the child does again. A child's writes still copy 4 KiB at a time."""
+    try:
+        import ctypes
+        libc = ctypes.CDLL(None)
+        libc.malloc_trim(0)
+        libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        with open("/proc/self/maps") as maps:
+            lines = [line.split() for line in maps]
+    except (ImportError, OSError, AttributeError):
+        return
+    for area, rights, _, _, _, *name in lines:
+        if rights == "rw-p" and (not name or name == ["[heap]"]):
+            start, end = (int(edge, 16) for edge in area.split("-"))
+            for at in range(-(-start // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
+                libc.madvise(at, _HUGE, _MADV_COLLAPSE)

@@ -1,0 +1,93 @@
+"""The warm parent, and what its children and the cold ones keep apart."""
+import json
+import os
+import subprocess
+
+import pytest
+import runtimes
+
+PARENT = """
+import json, os, signal, sys, tempfile
+sys.path.insert(0, sys.argv[1])
+before = dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout, sys.modules["__main__"], os.getcwd(), os.umask(0o22)
+fds = os.listdir("/proc/self/fd")
+from cove_runtime import main
+main.prepare(["numpy", "no_such_module", "pandas", "matplotlib.pyplot"])
+after = dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout, sys.modules["__main__"], os.getcwd(), os.umask(0o22)
+print(json.dumps({"same": before == after, "threads": len(os.listdir("/proc/self/task")), "fds": len(os.listdir("/proc/self/fd")) - len(fds),
+    "left": os.listdir(os.environ["TMPDIR"]), "loaded": "pandas" in sys.modules, "unused": [m for m in ("jedi", "prompt_toolkit") if m in sys.modules]}))
+"""
+
+
+def test_a_prepared_parent_has_one_thread_no_new_descriptor_and_left_no_file(tmp_path):
+    done = subprocess.run([runtimes.PYTHON, "-I", "-B", "-c", PARENT, str(runtimes.RUNTIME)], capture_output=True, text=True, timeout=60,
+                          env={"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}, cwd=tmp_path)
+    assert json.loads(done.stdout) == {"same": True, "threads": 1, "fds": 0, "left": [], "loaded": True, "unused": []}, done.stderr
+    assert done.stderr == "cove: no_such_module is not preloaded: No module named 'no_such_module'\n"
+
+
+def test_children_of_one_parent_use_everything_that_is_loaded_without_a_deadlock(warm, tmp_path):
+    code = """
+import asyncio, concurrent.futures, hashlib, sqlite3, ssl, subprocess, threading, numpy as np, pandas as pd
+a = np.random.rand(200, 200); (a @ a).sum(); np.linalg.svd(a[:50])
+with concurrent.futures.ThreadPoolExecutor(4) as pool: list(pool.map(lambda x: (a @ a).sum(), range(8)))
+ssl.create_default_context(); sqlite3.connect(':memory:').execute('select 1')
+asyncio.run(asyncio.sleep(0)); subprocess.run(['true'], check=True)
+pd.DataFrame(a).groupby(0).sum()
+print('done')
+"""
+    processes = [warm.start() for _ in range(6)]
+    for process in processes:
+        process.close_stdin()
+        process.send({"op": "begin", "mode": "program", "env": runtimes.ENV, "cwd": str(tmp_path), "code": code, "path": f"{tmp_path}/{process.pid}.py"})
+    for process in processes:
+        assert process.status() == 0 and process.stdout == "done\n", process.stderr
+        process.end()
+
+
+PLANTED = ["json", "ast", "linecache", "inspect", "random", "site", "IPython", "traitlets", "_json", "units", "cove_runtime", "encodings", "traceback", "signal", "sitecustomize", "usercustomize"]
+
+
+@pytest.mark.parametrize("mode", ["kernel", "program"])
+def test_modules_planted_in_the_workspace_are_the_users_alone(start, workdir, mode):
+    for name in PLANTED:
+        (workdir / f"{name}.py").write_text("import os\nos.write(2, b'planted ' + __name__.encode())\nos._exit(66)\n")
+    environment = {"HOME": str(workdir), "PYTHONPATH": str(workdir), "PYTHONSTARTUP": str(workdir / "json.py")}
+    process = start()
+    if mode == "kernel":
+        runtimes.begin_kernel(process, workdir, environment)
+        assert process.execute("print('alive')\n1 + 1").result == "2"
+        assert process.execute("1/0").error == "ZeroDivisionError"
+    else:
+        assert runtimes.begin_program(process, workdir, "print('alive')\n1/0", env=environment, interactive=True) == 1
+        assert process.stdout == "alive\n" and process.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert "planted" not in process.stderr
+
+
+def test_the_warm_parents_environment_is_not_its_childrens(warm, workdir):
+    process = warm.start()
+    assert runtimes.begin_program(process, workdir, "import os\nprint(open('/proc/self/environ').read().count('='), 'MPLCONFIGDIR' in os.environ)") == 0
+    assert process.stdout == "0 False\n"
+    process.end()
+
+
+def test_a_kernel_forked_from_a_kernel_is_not_confused_by_it(warm, tmp_path):
+    """A child of the zygote that is itself forked by its cells keeps its own line, and so does the next child."""
+    first, second = warm.start(), warm.start()
+    for process in (first, second):
+        runtimes.begin_kernel(process, tmp_path)
+    first.execute("import os\nif os.fork() == 0: os._exit(0)\n_ = os.wait()")
+    assert [process.execute("import os; os.getpid()").result for process in (first, second)] == [str(first.pid), str(second.pid)]
+    for process in (first, second):
+        process.end()
+
+
+def test_records_and_messages_are_cut_as_agreed(warm, tmp_path):
+    """The driver checks every record; here the borders themselves."""
+    process = warm.start()
+    runtimes.begin_kernel(process, tmp_path)
+    for size in (65535 - 60, 65535, 65536, 2 * 65535, 300_000):
+        assert len(process.execute(f"'x' * {size}").result) == size + 2
+        assert process.execute("y = '" + "é" * size + f"'\nlen(y) == {size}").result == "True"
+    assert os.listdir(f"/proc/{process.pid}/task") == [str(process.pid)]
+    process.end()
