@@ -15,18 +15,18 @@ def run():
     echo, cpu, path = sys.argv[1] == '1', int(sys.argv[2]), sys.argv[3]
     if cpu:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
-    if not echo:
-        os.execv('/usr/bin/python3', ['python3', path])
     with open(path, encoding='utf-8', newline='') as file:
         source = file.read()
+    if '\0' in source:
+        raise SyntaxError('source code cannot contain null bytes')
+    if not echo:
+        os.execv('/usr/bin/python3', ['python3', path])
     module = types.ModuleType('__main__')
     module.__file__ = path
     module.__builtins__ = __builtins__
     sys.modules['__main__'] = module
     sys.argv[:] = [path]
     sys.path[0] = os.path.dirname(path)
-    if '\0' in source:
-        raise SyntaxError('source code cannot contain null bytes')
     body = ast.parse(source, '<stdin>').body
     for number, node in enumerate(body):
         if number == len(body) - 1 and isinstance(node, ast.Expr):
