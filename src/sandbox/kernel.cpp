@@ -14,7 +14,7 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostMessage = 32U << 20;
-constexpr std::size_t kMostDepth = 64;
+constexpr std::size_t kMostDepth = 80;
 constexpr std::size_t kMostQueued = 256;
 constexpr std::size_t kRecentBytes = 4U << 20;
 constexpr std::size_t kRecentCount = 64;
