@@ -76,7 +76,6 @@ void enter(Birth& birth) noexcept {
   };
   if (::setns(birth.fds[kInit].get(), kNamespaces) != 0) die(jail::Stage::namespaces);
   if (!sys::set_ids(jail::kInnerUid, jail::kInnerGid)) die(jail::Stage::take_ids);
-  if (::chdir("/workspace") != 0) die(jail::Stage::change_root);
   int report = birth.fds[kReport].get();
   const bool reset = jail::reset_process() && set_descriptors(birth, report);
   const auto fail = [&](jail::Stage stage) {
@@ -86,7 +85,10 @@ void enter(Birth& birth) noexcept {
   };
   if (!reset) fail(jail::Stage::descriptors);
   if (const auto stage = jail::put_on(birth.request.locks); stage != jail::Stage::none) fail(stage);
-  // Only now: what holds capabilities must not be looked into by others of the same uid.
+  // With the locks on and nothing else open: whatever the sandbox has made of the name, it is followed as anybody
+  // inside could follow it.
+  if (::chdir("/workspace") != 0) fail(jail::Stage::change_root);
+  // Only now: what lacks a lock must not be looked into by others of the same uid.
   ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   const Born word{.pid = ::getpid()};
   if (::write(report, &word, sizeof word) != static_cast<ssize_t>(sizeof word)) ::_exit(125);
@@ -152,6 +154,9 @@ bool give_birth(Birth& birth) noexcept {
 }
 
 int serve() {
+  // Its children begin so as well. To rely on the change of ids for that is not enough: without root there is none, and
+  // fs.suid_dumpable may say otherwise.
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
