@@ -164,6 +164,25 @@ async::Task<Result<>> Sandbox::reconnect() {
   co_return Result<>();
 }
 
+async::Task<> Sandbox::discard() {
+  const auto self = shared_from_this();
+  if (state_ == State::gone) co_return;
+  set_state(State::deleting);
+  co_await destroy();
+}
+
+void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
+  row.id = row_.id;
+  row.init_pid = row_.init_pid;
+  row.uid = row_.uid;
+  row.cgroup = row_.cgroup;
+  row.next_process = row_.next_process;
+  row.state = "running";
+  row_ = std::move(row);
+  purpose_ = purpose;
+  expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
+}
+
 async::Task<> Sandbox::destroy() {
   const auto self = shared_from_this();
   // Whoever waits for a process hears at once that there is none any more.

@@ -112,8 +112,18 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void hold(std::size_t bytes);
   void let_go(std::size_t bytes) { held_ -= std::min(held_, bytes); }
 
+  // For the Pool: an interpreter that the next start_python() gets; whether it lives; its end without ceremony.
+  async::Task<Result<>> keep_python_ready();
+  [[nodiscard]] bool answers() const {
+    return link_ && synced_ && state_ == State::running && (!spare_ || !spare_->end());
+  }
+  async::Task<> discard();
+  // One that was made for nobody becomes somebody's.
+  void take_identity(store::SandboxRow row, Purpose purpose);
+
  private:
   friend class Registry;
+  friend class Pool;
   static constexpr std::chrono::milliseconds kLookAgain{250};
   static constexpr std::chrono::milliseconds kBirthTime{30'000};  // for an init, or a process without a time limit
 
@@ -158,6 +168,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   // Interpreters: sandbox_python.cpp.
   async::Task<Result<std::shared_ptr<Process>>> give_birth(ProcessRequest request);
+  std::shared_ptr<Process> take_spare(ProcessRequest& request);
   void tick();
 
   Surroundings& surroundings_;
@@ -178,7 +189,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::chrono::milliseconds expires_boot_{0};
   std::chrono::milliseconds persisted_expiry_{0};
   int active_ = 0;
-  int births_ = 0;  // on their way
+  int births_ = 0;                  // on their way
+  std::shared_ptr<Process> spare_;  // an interpreter that waits for its first message
   std::size_t held_ = 0;
   std::uint64_t oom_kills_ = 0;
   std::uint64_t pids_refused_ = 0;

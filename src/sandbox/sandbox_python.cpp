@@ -78,6 +78,35 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::give_birth(ProcessRequest
   co_return not_there();
 }
 
+async::Task<Result<>> Sandbox::keep_python_ready() {
+  const auto self = shared_from_this();
+  ProcessRequest request{
+      .kind = ProcessKind::internal, .argv = {"python3"}, .directory = "/", .input = InputMode::open, .channel = true};
+  auto born = co_await give_birth(std::move(request));
+  if (!born) co_return tl::unexpected<Error>(born.error());
+  if ((*born)->end() || (*born)->failure_) co_return fail(Errc::unavailable, "the interpreter did not start");
+  ++surroundings_.pythons.warm;
+  spare_ = std::move(*born);
+  co_return Result<>();
+}
+
+// It was born for nobody in particular: what the request says is told to init now.
+std::shared_ptr<Process> Sandbox::take_spare(ProcessRequest& request) {
+  const auto spare = std::exchange(spare_, nullptr);
+  if (!spare || spare->end() || !link_) return nullptr;
+  if (!write_down(spare->number(), request)) return nullptr;
+  const bool no_input = request.input == InputMode::none;
+  spare->request_ = std::move(request);
+  spare->request_.variables.clear();
+  spare->input_open_ = !no_input;
+  spare->oom_kills_before_ = oom_kills_;
+  spare->pids_refused_before_ = pids_refused_;
+  link_->limit_output(spare->number(), spare->request_.output_limit);
+  if (no_input) link_->end_input(spare->number());
+  flush();
+  return spare;
+}
+
 std::vector<std::shared_ptr<Process>> Sandbox::interpreters() const {
   std::vector<std::shared_ptr<Process>> out;
   for (const auto& [number, process] : processes_) {
@@ -93,6 +122,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessReque
   request.channel = true;
   request.directory = "/";  // it goes where its first message says
   if (request.argv.empty()) request.argv = {"python3"};
+  if (auto spare = take_spare(request)) co_return spare;
   auto born = co_await give_birth(request);
   if (born && !(*born)->failure_) {
     ++surroundings_.pythons.warm;

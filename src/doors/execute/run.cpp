@@ -161,6 +161,14 @@ Or<std::vector<Input>> find_inputs(Services& services, const std::string& tenant
   return inputs;
 }
 
+jail::Limits limits_of(const config::Config& config) {
+  return {.memory_bytes = config.execute.memory_bytes,
+          .disk_bytes = sandbox::most_disk_bytes(config.execute.memory_bytes),
+          .inodes = config.sandbox.inodes,
+          .pids = kProcesses,
+          .cpu_millis = config.sandbox.cpu_millis};
+}
+
 Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& principal, Operation operation,
                                     Options options) {
   const auto config = services.config();
@@ -168,12 +176,8 @@ Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& p
   request.tenant = principal.tenant;
   request.name = std::move(options.name);
   request.purpose = options.purpose;
-  request.limits.memory_bytes = config->execute.memory_bytes;
-  // Everything a sandbox writes is memory: what it may write must leave some.
-  request.limits.disk_bytes = config->execute.memory_bytes / 4 * 3;
-  request.limits.inodes = config->sandbox.inodes;
-  request.limits.pids = kProcesses;
-  request.limits.cpu_millis = config->sandbox.cpu_millis;
+  request.python = config->python.warm && options.purpose == sandbox::Purpose::throwaway;
+  request.limits = limits_of(*config);
   if (options.ttl.count() > 0) {
     request.ttl = options.ttl;
     request.renewal = "none";
