@@ -55,7 +55,8 @@ struct ProcessEnd {
   std::chrono::milliseconds cpu{0};
   std::uint64_t out_bytes = 0;
   std::uint64_t err_bytes = 0;
-  std::string note;  // for people, when something other than the program ended it
+  std::uint32_t made = 2;  // as wire::Exited; 2 when nobody counted
+  std::string note;        // for people, when something other than the program ended it
 };
 
 struct Event {

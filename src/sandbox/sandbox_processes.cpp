@@ -95,6 +95,7 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
   end.cpu = milliseconds(exited->cpu_usec / 1000);
   end.out_bytes = exited->out_bytes;
   end.err_bytes = exited->err_bytes;
+  end.made = exited->made;
   process->finish(std::move(end));
   self->record_end(*process);
   if (process->released_) self->forget(process);

@@ -102,7 +102,7 @@ Task<Result<Finished>> finish(Services& services, Run& run, std::function<bool()
   Finished finished;
   // Of a sandbox that has gone nothing can be read.
   if (end.reason != sandbox::Reason::sandbox_gone) {
-    auto files = co_await collect(services, run.workplace.sandbox(), run.tenant, run.inputs, std::move(abandoned));
+    auto files = co_await collect(services, run.workplace.sandbox(), end, run.tenant, run.inputs, std::move(abandoned));
     if (!files) co_return tl::unexpected<Error>(files.error());
     finished.files = std::move(*files);
   }

@@ -252,8 +252,10 @@ Task<Result<>> stage(Services& services, std::shared_ptr<sandbox::Sandbox> sandb
 }
 
 Task<Result<std::vector<OutputFile>>> collect(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox,
-                                              std::string tenant, const std::vector<Input>& inputs,
-                                              std::function<bool()> abandoned) {
+                                              sandbox::ProcessEnd end, std::string tenant,
+                                              const std::vector<Input>& inputs, std::function<bool()> abandoned) {
+  // Init looked when the program ended: most make nothing.
+  if (inputs.empty() && end.made == 0) co_return std::vector<OutputFile>();
   // What still runs would change what is read, and is over anyway.
   sandbox->kill_everything();
   const auto most = sandbox->row().disk_bytes;
