@@ -370,6 +370,8 @@ def test_a_full_disk_is_said_to_be_full(tmp_path, fresh_server):
         assert os.listdir(place) == [], "and nothing is left of it"
         answer = ask(server, "open('f', 'wb').write(bytes(3 << 20))", timeout_ms=20000)
         assert answer.status == 507
+        assert ask(server, "open('a', 'w').write('fits')\nopen('f', 'wb').write(bytes(3 << 20))", timeout_ms=20000).status == 507
+        assert os.listdir(place) == [] and server.get("/v1/files").json == {"files": []}, "of outputs that do not all fit none is kept"
         [(name, data)] = __import__("interpreter").stream(server, "open('f', 'wb').write(bytes(3 << 20))\nNone", last_line_interactive=False)
         assert name == "error" and data["message"]
         assert fetch(server, keep(server, "small")) == b"small"

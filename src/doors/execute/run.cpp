@@ -268,9 +268,13 @@ Task<Result<std::vector<OutputFile>>> collect(Services& services, std::shared_pt
   known += "end\n";
   // One that takes no more has failed, which is seen below.
   if (co_await (*helper)->write(std::move(known))) (*helper)->end_input();
-  Collecting collecting(services, std::move(tenant), most, inodes);
+  Collecting collecting(services, tenant, most, inodes);
   const auto done = co_await collecting.run(**helper);
-  if (!done) co_return tl::unexpected<Error>(done.error());
+  if (!done) {
+    // Half of them are of no use: nobody is told of any.
+    for (const auto& file : collecting.files) static_cast<void>(services.files.remove(tenant, file.id).has_value());
+    co_return tl::unexpected<Error>(done.error());
+  }
   co_return std::move(collecting.files);
 }
 
