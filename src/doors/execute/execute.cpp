@@ -52,7 +52,7 @@ Task<Or<Run>> begin(Services& services, http::Exchange& exchange, Operation oper
   auto place = co_await take_place(services, exchange, operation);
   if (!place) co_return Refused(place.error());
   const auto principal = exchange.request().principal;
-  auto inputs = find_inputs(services, principal.tenant, request.files, Entrypoint::reserved);
+  auto inputs = co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved);
   if (!inputs) co_return Refused(inputs.error());
 
   Workplace::Options options{.name = run_name()};

@@ -20,8 +20,8 @@ struct Input {
 };
 // 404 for the first id that is unknown, then 422 for the first path that is illegal. Of two with one path the later
 // counts.
-Or<std::vector<Input>> find_inputs(Services& services, const std::string& tenant,
-                                   const std::vector<FileReference>& files, Entrypoint entrypoint);
+Task<Or<std::vector<Input>>> find_inputs(Services& services, std::string tenant, std::vector<FileReference> files,
+                                         Entrypoint entrypoint);
 
 // A sandbox with this door's limits. Its end is seen to when this goes, unless it was given away.
 class Workplace {
