@@ -1,6 +1,7 @@
 #include "sandbox/sandbox.hpp"
 
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -162,6 +163,13 @@ async::Task<Result<>> Sandbox::reconnect() {
   inherited_ = false;
   changed_.notify_all();
   co_return Result<>();
+}
+
+// That init has gone may be known to the kernel and not yet to us.
+bool Sandbox::answers() const {
+  if (!link_ || !synced_ || state_ != State::running || (spare_ && spare_->end())) return false;
+  char byte = 0;
+  return ::recv(link_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 }
 
 async::Task<> Sandbox::discard() {

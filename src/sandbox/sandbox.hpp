@@ -114,9 +114,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   // For the Pool: an interpreter that the next start_python() gets; whether it lives; its end without ceremony.
   async::Task<Result<>> keep_python_ready();
-  [[nodiscard]] bool answers() const {
-    return link_ && synced_ && state_ == State::running && (!spare_ || !spare_->end());
-  }
+  [[nodiscard]] bool answers() const;
   async::Task<> discard();
   // One that was made for nobody becomes somebody's.
   void take_identity(store::SandboxRow row, Purpose purpose);
