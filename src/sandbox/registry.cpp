@@ -33,7 +33,12 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       log_(std::move(log)),
       keeper_(
           executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }, std::move(on_keeper_hung)),
-      surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
+      surroundings_{.executor = executor,
+                    .tasks = tasks,
+                    .keeper = keeper_,
+                    .store = store,
+                    .run_dir = run_dir,
+                    .zygotes = ZygoteLines(options_.zygotes)},
       pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
       sooner_(executor),
       events_changed_(executor),
@@ -219,7 +224,8 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
                         .notes_json = request.notes_json,
                         .renewal = request.renewal};
   // What is not written down is nobody's after a crash, and swept by the next keeper.
-  const auto ready = pool_.take(request.limits, request.python);
+  const bool python = request.python && surroundings_.zygotes.of(request.tenant) == 0;
+  const auto ready = pool_.take(request.limits, python);
   if (ready) ready->take_identity(std::move(row), request.purpose);
   const auto sandbox = ready ? ready : std::make_shared<Sandbox>(surroundings_, std::move(row), request.purpose);
   if (request.purpose == Purpose::named) {

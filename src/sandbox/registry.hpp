@@ -65,6 +65,7 @@ class Registry {
   struct Options {
     std::uint32_t max_sandboxes = 1000;
     keeper::Enforcement enforcement;
+    ZygoteLines::Sharing zygotes = ZygoteLines::Sharing::tenant;
   };
   using Log = std::function<void(std::string_view line)>;
 

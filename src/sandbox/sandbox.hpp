@@ -30,6 +30,23 @@ struct PythonStarts {
   std::uint64_t cold = 0;
 };
 
+// Whoever needs no key.
+inline constexpr std::string_view kDefaultTenant = "default";
+
+// Which zygotes a tenant's interpreters come from. What is forked from one shares its hash seed and the layout of its
+// memory (SECURITY.md ZY-01).
+class ZygoteLines {
+ public:
+  enum class Sharing : std::uint8_t { tenant, everyone };
+  explicit ZygoteLines(Sharing sharing = Sharing::tenant) : sharing_(sharing) {}
+  // 0: the common line, from which also the pool is filled.
+  std::uint32_t of(const std::string& tenant);
+
+ private:
+  Sharing sharing_;
+  std::map<std::string, std::uint32_t> numbers_;
+};
+
 // What every sandbox needs of the server it lives in.
 struct Surroundings {
   boost::asio::any_io_executor executor;
@@ -38,6 +55,7 @@ struct Surroundings {
   store::Store& store;
   int run_dir;  // where inits listen
   PythonStarts pythons = {};
+  ZygoteLines zygotes = ZygoteLines();
 };
 
 // Whether a sandbox is for its callers to name, or for one piece of work of ours: not listed, not found, not written

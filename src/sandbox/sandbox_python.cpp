@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "base/clock.hpp"
 #include "sandbox/sandbox.hpp"
 #include "sys/record.hpp"
 
@@ -52,6 +53,12 @@ Result<Streams> make_streams() {
 
 }  // namespace
 
+// Without keys everybody is one tenant.
+std::uint32_t ZygoteLines::of(const std::string& tenant) {
+  if (sharing_ == Sharing::everyone || tenant.empty() || tenant == kDefaultTenant) return 0;
+  return numbers_.emplace(tenant, static_cast<std::uint32_t>(numbers_.size() + 1)).first->second;
+}
+
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::give_birth(ProcessRequest request) {
   auto streams = make_streams();
   if (!streams) co_return tl::unexpected<Error>(streams.error());
@@ -59,7 +66,8 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::give_birth(ProcessRequest
   if (auto written = write_down(number, request); !written) co_return tl::unexpected<Error>(written.error());
   const bool no_input = request.input == InputMode::none;
   const auto process = add(number, std::move(request));
-  const auto wanted = this->request(wire::KeeperVerb::birth);
+  auto wanted = this->request(wire::KeeperVerb::birth);
+  wanted.zygote = surroundings_.zygotes.of(row_.tenant);
   ++births_;
   auto born = co_await surroundings_.keeper.ask(wanted, std::move(streams->child));
   --births_;
@@ -99,6 +107,8 @@ std::shared_ptr<Process> Sandbox::take_spare(ProcessRequest& request) {
   spare->request_ = std::move(request);
   spare->request_.variables.clear();
   spare->input_open_ = !no_input;
+  spare->started_at_ = std::chrono::steady_clock::now();
+  spare->started_unix_ms_ = unix_millis();
   spare->oom_kills_before_ = oom_kills_;
   spare->pids_refused_before_ = pids_refused_;
   link_->limit_output(spare->number(), spare->request_.output_limit);

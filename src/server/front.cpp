@@ -132,7 +132,11 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
       slots_(loop_.get_executor(), slot_options(*config_)),
       registry_(
           loop_.get_executor(), tasks_, *store_, run_dir_.get(),
-          {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
+          {.max_sandboxes = config_->max_sandboxes,
+           .enforcement = options_.enforcement,
+           .zygotes = config_->python.zygotes == config::ZygoteSharing::tenant
+                          ? sandbox::ZygoteLines::Sharing::tenant
+                          : sandbox::ZygoteLines::Sharing::everyone},
           [this](std::string_view line) { log_.warn(line); }, [this] { ask_for_keeper(); }),
       files_(*store_, std::move(options_.files), config_->files.ttl),
       meter_(metrics_.registry()),
