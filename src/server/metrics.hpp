@@ -20,9 +20,11 @@ class Metrics {
 
   void count(const http::AccessRecord& record);
   // A number that `read` gives when asked.
-  void watch(const std::string& name, const std::string& help, std::function<double()> read);
+  void watch(const std::string& name, const std::string& help, std::function<double()> read,
+             const prometheus::Labels& labels = {});
   // The same for one that only grows.
-  void watch_total(const std::string& name, const std::string& help, std::function<double()> read);
+  void watch_total(const std::string& name, const std::string& help, std::function<double()> read,
+                   const prometheus::Labels& labels = {});
 
   // For rooms that count by themselves.
   [[nodiscard]] prometheus::Registry& registry() { return registry_; }
