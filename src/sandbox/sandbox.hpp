@@ -126,6 +126,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // For Process.
   [[nodiscard]] InitLink* link() { return link_ ? &*link_ : nullptr; }
   void flush();
+  void charge(Process& process) const;
   // What its processes' events take of the server's memory is bounded.
   void hold(std::size_t bytes);
   void let_go(std::size_t bytes) { held_ -= std::min(held_, bytes); }

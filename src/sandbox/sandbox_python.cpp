@@ -140,7 +140,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessReque
   }
   if (state_ != State::running || !link_) co_return not_there();
   ++surroundings_.pythons.cold;
-  request.argv = {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"};
+  // What it is known by stays behind the command: a server after us reads it there.
+  const auto known_by = std::exchange(request.argv, {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"});
+  request.argv.insert(request.argv.end(), known_by.begin() + 1, known_by.end());
   auto started = co_await attempt(request, wire::SpawnKind::program);
   if (started && (*started)->failure_) explain_failure(**started, "python3");
   co_return started;

@@ -199,6 +199,22 @@ void Front::describe_metrics() {
   total("cove_sandboxes_expired_total", "Sandboxes ended because their time was over", counters.expired);
   total("cove_sandboxes_lost_total", "Sandboxes that ended although nobody asked", counters.lost);
   total("cove_sandboxes_adopted_total", "Sandboxes taken over from the server before", counters.adopted);
+  using State = sandbox::Kernel::State;
+  for (const auto state : {State::starting, State::idle, State::busy, State::dead}) {
+    metrics_.watch("cove_kernels", "Kernels there are",
+                   [this, state] { return static_cast<double>(registry_.kernels().count(state)); },
+                   {{"state", std::string(name_of(state))}});
+  }
+  for (const auto reason : sandbox::all_reasons()) {
+    metrics_.watch_total("cove_kernel_executions_total", "Executions in kernels that are over",
+                         [this, reason] { return static_cast<double>(registry_.kernels().ended(reason)); },
+                         {{"reason", std::string(name_of(reason))}});
+  }
+  const auto& pythons = registry_.python_starts();
+  metrics_.watch_total("cove_python_starts_total", "Interpreters started: forked from a warm one, or cold",
+                       [&pythons] { return static_cast<double>(pythons.warm); }, {{"birth", "warm"}});
+  metrics_.watch_total("cove_python_starts_total", "Interpreters started: forked from a warm one, or cold",
+                       [&pythons] { return static_cast<double>(pythons.cold); }, {{"birth", "cold"}});
 }
 
 Task<> Front::start() {
@@ -319,6 +335,7 @@ Task<> Front::finish() {
       if (process->request().kind == sandbox::ProcessKind::exec) process->stop(sandbox::Reason::shutdown);
     }
   }
+  registry_.kernels().cancel_all(sandbox::Reason::shutdown);
   const auto last = Clock::now() + std::chrono::milliseconds(hurry_ ? 500 : 3000);
   while (admission_.inside() > 0 && Clock::now() < last) co_await async::sleep_for(std::chrono::milliseconds(10));
   // What nobody can find again goes in any case.

@@ -70,6 +70,8 @@ class Channel:
             record = _read(self.descriptor, RECORD)
             if not record:
                 raise EOFError
+            if record[0] & FIRST:
+                pieces.clear()  # a host that died in the middle of one
             pieces.append(record[1:])
             if record[0] & LAST:
                 return _scan(b"".join(pieces).decode(), 0)[0]
