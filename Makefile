@@ -24,9 +24,10 @@ asan: setup ## the unit, kernel and command line tests under AddressSanitizer an
 	@scripts/build asan
 	@COVE_BUILD=build-asan scripts/test --sanitized
 
-bench: build ## Cove beside bubblewrap, tar and docker, in one run, as ratios
+bench: build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one run, as ratios
 	@build/bench/jail_bench build/cove
 	@$(PYTHON) bench/server_bench.py --cove build/cove
+	@$(PYTHON) bench/python_bench.py --cove build/cove
 
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove
