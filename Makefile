@@ -32,6 +32,7 @@ bench: build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one r
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove
 	@$(PYTHON) bench/server_soak.py --cove build/cove
+	@$(PYTHON) bench/python_soak.py --cove build/cove
 	@COVE=$(CURDIR)/build/cove COVE_BUILD_DIR=$(CURDIR)/build COVE_SOAK=1 $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e/test_restart.py tests/e2e/test_reliability.py tests/security/test_ap.py tests/security/test_ar.py tests/security/test_au.py tests/security/test_xt_server.py
 
 fuzz: setup ## the fuzzers, a minute each

@@ -31,11 +31,10 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.socket.makefile("rb", 1 << 20)
 
-    def ask(self, method, path, body=b"", want=(200, 201, 204)):
-        kind = ""
+    def ask(self, method, path, body=b"", want=(200, 201, 204), kind="application/octet-stream"):
         if isinstance(body, dict):
-            body, kind = json.dumps(body).encode(), "Content-Type: application/json\r\n"
-        self.socket.sendall(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{kind}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            body, kind = json.dumps(body).encode(), "application/json"
+        self.socket.sendall(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         status = int(self.file.readline().split()[1])
         length, chunked = 0, False
         while (line := self.file.readline()) not in (b"\r\n", b""):
