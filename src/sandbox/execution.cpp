@@ -151,6 +151,7 @@ void Execution::finish(ExecutionEnd end, std::size_t reply_bytes) {
   waits_for_input_ = false;
   if (op_ == "execute") {
     cut_error(end.reply);
+    if (reply_bytes > most_error()) reply_bytes = json::serialize(end.reply).size();
     if (reply_bytes > most_error() && kept_display_ + reply_bytes > limits_.display_bytes) {
       const auto* expressions = end.reply.if_contains("user_expressions");
       if (expressions != nullptr && expressions->is_object() && !expressions->as_object().empty())

@@ -13,12 +13,14 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostMessage = 32U << 20;
+constexpr std::size_t kMostMessage = 17U << 20;  // a little more than is kept of what is shown
 constexpr std::size_t kMostDepth = 80;
-constexpr std::size_t kMostElements = 2'000'000;  // each takes some twenty bytes of ours
+constexpr std::size_t kMostElements = 500'000;
+constexpr std::size_t kElementCost = 24;
 constexpr std::size_t kMostQueued = 256;
 constexpr std::size_t kRecentBytes = 4U << 20;
 constexpr std::size_t kRecentCount = 64;
+constexpr std::size_t kAllRecentBytes = 256U << 20;  // of every kernel together
 constexpr std::size_t kBatch = 256U << 10;
 constexpr milliseconds kInterruptGrace{2000};  // for a cell to end when it was asked to
 constexpr milliseconds kStartTime{30'000};
@@ -109,11 +111,11 @@ ProcessRequest request_for(const std::string& id, const std::vector<std::string>
 }  // namespace
 
 Kernel::Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process,
-               std::shared_ptr<ExecutionCounts> counts)
+               std::shared_ptr<KernelTotals> totals)
     : sandbox_(std::move(sandbox)),
       process_(std::move(process)),
       id_(std::move(id)),
-      counts_(std::move(counts)),
+      totals_(std::move(totals)),
       changed_(sandbox_->executor()),
       reader_(kMostMessage),
       // Never one that a server before us gave.
@@ -122,12 +124,12 @@ Kernel::Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr
 
 async::Task<Result<std::shared_ptr<Kernel>>> Kernel::start(std::shared_ptr<Sandbox> sandbox, std::string id,
                                                            std::vector<std::string> variables,
-                                                           std::shared_ptr<ExecutionCounts> counts) {
+                                                           std::shared_ptr<KernelTotals> totals) {
   auto process = co_await sandbox->start_python(request_for(id, variables));
   if (!process) co_return tl::unexpected<Error>(process.error());
   if (const auto& end = (*process)->end())
     co_return fail(Errc::conflict, end->note.empty() ? "the interpreter did not start" : end->note);
-  const auto kernel = std::make_shared<Kernel>(sandbox, std::move(id), std::move(*process), std::move(counts));
+  const auto kernel = std::make_shared<Kernel>(sandbox, std::move(id), std::move(*process), std::move(totals));
   kernel->variables_ = std::move(variables);
   sandbox->tasks().spawn("hear a kernel", serve(kernel, kernel->process_));
   if (auto begun = co_await kernel->begin(); !begun) {
@@ -138,11 +140,11 @@ async::Task<Result<std::shared_ptr<Kernel>>> Kernel::start(std::shared_ptr<Sandb
 }
 
 std::shared_ptr<Kernel> Kernel::adopt(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process,
-                                      std::shared_ptr<ExecutionCounts> counts) {
+                                      std::shared_ptr<KernelTotals> totals) {
   const auto& words = process->request().argv;
   auto id = words.size() > 1 ? words.back() : fmt::format("p{}", process->number());
   const auto kernel =
-      std::make_shared<Kernel>(std::move(sandbox), std::move(id), std::move(process), std::move(counts));
+      std::make_shared<Kernel>(std::move(sandbox), std::move(id), std::move(process), std::move(totals));
   // It may be in the middle of something: when it answers it is not.
   kernel->state_ = State::idle;
   kernel->enqueue("ping", {}, {})->timeout_ = kAdoptedTime;
@@ -206,17 +208,19 @@ void Kernel::hear(const Event& event) {
 
 void Kernel::hear_record(std::string_view record) {
   auto whole = reader_.add(record);
-  if (!whole && whole.error().code == Errc::over_limit && is_display(reader_.head())) {
+  const auto too_large = [this](std::string_view head) {
+    if (!is_display(head)) return break_off("a message is too large");
     if (running_) ++running_->truncated_.displays;
-    return;
-  }
+  };
+  if (!whole && whole.error().code == Errc::over_limit) return too_large(reader_.head());
   if (!whole) return break_off(whole.error().message);
   if (!*whole) return;
-  if (elements_of(**whole) > kMostElements) return break_off("a message has too many elements");
+  const auto elements = elements_of(**whole);
+  if (elements > kMostElements) return too_large(**whole);
   boost::system::error_code failed;
   auto message = json::parse(**whole, failed, {}, json::parse_options{.max_depth = kMostDepth});
   if (failed || !message.is_object()) return break_off("a message is not a JSON object");
-  hear_message(std::move(message.as_object()), (*whole)->size());
+  hear_message(std::move(message.as_object()), (*whole)->size() + elements * kElementCost);
 }
 
 void Kernel::hear_message(json::object message, std::size_t bytes) {
@@ -272,7 +276,7 @@ void Kernel::hear_of_running(std::string_view type, json::object content, std::s
 
 void Kernel::finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes) {
   if (execution->end()) return;
-  if (execution->op_ == "execute") ++(*counts_)[end.reason];
+  if (execution->op_ == "execute") ++totals_->ended[end.reason];
   execution->finish(std::move(end), reply_bytes);
   keep_recent(execution);
 }
@@ -343,13 +347,23 @@ std::shared_ptr<Execution> Kernel::find(std::uint64_t id) const {
 
 void Kernel::keep_recent(std::shared_ptr<Execution> execution) {
   if (execution->op_ != "execute") return;
+  recent_bytes_ += execution->held_bytes();
+  totals_->recent_bytes += execution->held_bytes();
   recent_.push_back(std::move(execution));
-  std::size_t held = 0;
-  for (const auto& one : recent_) held += one->held_bytes();
-  while (recent_.size() > kRecentCount || (held > kRecentBytes && recent_.size() > 1)) {
-    held -= recent_.front()->held_bytes();
+  const auto too_many = [this] {
+    if (recent_.empty()) return false;
+    return recent_.size() > kRecentCount || (recent_bytes_ > kRecentBytes && recent_.size() > 1) ||
+           totals_->recent_bytes > kAllRecentBytes;
+  };
+  while (too_many()) {
+    recent_bytes_ -= recent_.front()->held_bytes();
+    totals_->recent_bytes -= recent_.front()->held_bytes();
     recent_.pop_front();
   }
+}
+
+Kernel::~Kernel() {
+  totals_->recent_bytes -= recent_bytes_;
 }
 
 void Kernel::next() {

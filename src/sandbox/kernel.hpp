@@ -19,8 +19,11 @@
 
 namespace cove::sandbox {
 
-// How executions ended, since the server began.
-using ExecutionCounts = std::map<Reason, std::uint64_t>;
+// Of every kernel together.
+struct KernelTotals {
+  std::map<Reason, std::uint64_t> ended = {};  // executions, since the server began
+  std::size_t recent_bytes = 0;                // held of executions that have ended
+};
 
 struct ExecuteRequest {
   std::string code;
@@ -42,10 +45,10 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   // Ready when this returns.
   static async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, std::string id,
                                                             std::vector<std::string> variables,
-                                                            std::shared_ptr<ExecutionCounts> counts);
+                                                            std::shared_ptr<KernelTotals> totals);
   // One that a server before us started and that goes on.
   static std::shared_ptr<Kernel> adopt(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process,
-                                       std::shared_ptr<ExecutionCounts> counts);
+                                       std::shared_ptr<KernelTotals> totals);
 
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] State state() const { return state_; }
@@ -88,7 +91,10 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   }
 
   Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process,
-         std::shared_ptr<ExecutionCounts> counts);
+         std::shared_ptr<KernelTotals> totals);
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  ~Kernel();
 
  private:
   static async::Task<> serve(std::shared_ptr<Kernel> self, std::shared_ptr<Process> process);
@@ -111,7 +117,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::shared_ptr<Sandbox> sandbox_;
   std::shared_ptr<Process> process_;
   std::string id_;
-  std::shared_ptr<ExecutionCounts> counts_;
+  std::shared_ptr<KernelTotals> totals_;
   std::vector<std::string> variables_;
   State state_ = State::starting;
   async::Signal changed_;
@@ -119,6 +125,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::deque<std::shared_ptr<Execution>> queue_;
   std::shared_ptr<Execution> running_;
   std::deque<std::shared_ptr<Execution>> recent_;
+  std::size_t recent_bytes_ = 0;
   std::uint64_t next_id_;
   std::uint64_t executions_ = 0;
   boost::asio::steady_timer deadline_;

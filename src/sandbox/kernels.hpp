@@ -45,7 +45,7 @@ class Kernels {
     std::size_t starting = 0;
   };
   std::map<std::string, Group> by_sandbox_;
-  std::shared_ptr<ExecutionCounts> counts_ = std::make_shared<ExecutionCounts>();
+  std::shared_ptr<KernelTotals> totals_ = std::make_shared<KernelTotals>();
 };
 
 }  // namespace cove::sandbox

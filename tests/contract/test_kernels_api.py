@@ -1,6 +1,7 @@
 """Kernels: `…/kernels…` of docs/api.md, with real interpreters."""
 import base64
 import json
+import socket
 import subprocess
 import threading
 import time
@@ -305,6 +306,15 @@ def test_a_display_of_ten_megabytes_comes_and_larger_ones_are_counted(shared):
     assert len(shared.run("raise ValueError('v' * 5_000_000)")["error"]["value"]) < 70_000
 
 
+def test_a_message_of_very_many_elements_is_counted_and_passed_over(shared):
+    result = shared.run("display({'text/plain': 'x', 'application/json': [0] * 600_000}, raw=True); display('small')")
+    assert [one["data"]["text/plain"] for one in result["outputs"]] == ["'small'"] and result["truncated"]["displays"] == 1 and result["status"] == "ok"
+
+
+def test_code_of_megabytes_is_run(shared):
+    assert shared.run("big = '" + "a" * 3_000_000 + "'; len(big)")["outputs"][0]["data"]["text/plain"] == "3000000"
+
+
 def test_prints_without_number_do_not_keep_the_server_busy_for_long(shared):
     result = shared.run("for n in range(60_000): print(n, flush=True)")
     assert result["stdout"].startswith("0\n1\n2\n") and result["stdout"].endswith("59999\n")
@@ -549,8 +559,12 @@ def test_comms(kernel):
 
 
 def test_a_question_waits_for_its_turn_and_a_client_that_leaves_takes_it_back(shared):
-    slow = shared.background("import time; time.sleep(1); answer = 1")
+    slow = shared.background("import time; time.sleep(1.5); answer = 1")
     shared.busy()
+    with socket.create_connection(("127.0.0.1", shared.server.port), 10) as connection:
+        connection.sendall(f"GET {shared.at('variables')} HTTP/1.1\r\nHost: 127.0.0.1:{shared.server.port}\r\n\r\n".encode())
+        assert wait_until(lambda: shared.get().json["queued"] == 1, 5)
+    assert wait_until(lambda: shared.get().json["queued"] == 0, 5) and shared.state == "busy"
     assert "answer" in {one["name"] for one in shared.get("variables").json["variables"]}
     slow()
 

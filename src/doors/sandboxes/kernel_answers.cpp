@@ -195,7 +195,7 @@ Task<> stream_events(const Services& services, http::Exchange& exchange, std::sh
       const auto& event = events[next - 1];
       text += http::sse_event(event.sequence, event.type, json::serialize(to_json(*execution, event)));
     }
-    execution->mark_read(next - 1);
+    execution->mark_read(std::min<std::uint64_t>(next - 1, events.size()));
     const bool over = execution->end() && next > events.size();
     if (text.empty() && !over && Clock::now() - spoke >= kKeepAlive) text = http::sse_comment();
     if (!text.empty()) {

@@ -176,12 +176,13 @@ Task<> attend(sandbox::Sandbox::Activity, sandbox::Admission::Ticket, std::share
 }
 
 Task<> execute(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
+  auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto named = co_await find_kernel(services, exchange.request(), Need::to_speak);
   if (!named) co_return co_await refuse(exchange, named.error());
   auto request = parse_execute(*body, services.config()->exec);
   if (!request) co_return co_await refuse(exchange, request.error());
+  body->clear();  // not needed any more, and the wait may be long
   const auto detached = flag_query(exchange.request(), "detach");
   if (!detached) co_return co_await refuse(exchange, detached.error());
 
