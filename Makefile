@@ -24,13 +24,15 @@ asan: setup ## the unit, kernel and command line tests under AddressSanitizer an
 	@scripts/build asan
 	@COVE_BUILD=build-asan scripts/test --sanitized
 
-bench: build ## Cove beside bubblewrap, tar and docker, in one run, as ratios
+bench: build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one run, as ratios
 	@build/bench/jail_bench build/cove
 	@$(PYTHON) bench/server_bench.py --cove build/cove
+	@$(PYTHON) bench/python_bench.py --cove build/cove
 
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove
 	@$(PYTHON) bench/server_soak.py --cove build/cove
+	@$(PYTHON) bench/python_soak.py --cove build/cove
 	@COVE=$(CURDIR)/build/cove COVE_BUILD_DIR=$(CURDIR)/build COVE_SOAK=1 $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e/test_restart.py tests/e2e/test_reliability.py tests/security/test_ap.py tests/security/test_ar.py tests/security/test_au.py tests/security/test_xt_server.py
 
 fuzz: setup ## the fuzzers, a minute each

@@ -19,18 +19,22 @@ BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/u
          "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
 
 
+class Unexpected(Exception):
+    """Another status than those that were wanted: its third argument."""
+
+
 class Client:
     """A kept-alive connection; as little Python as can be."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket = socket.create_connection(("127.0.0.1", port), 120)  # a hang is a failure, never a stuck bench
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.socket.makefile("rb", 1 << 20)
 
-    def ask(self, method, path, body=b"", want=(200, 201, 204)):
+    def ask(self, method, path, body=b"", want=(200, 201, 204), kind="application/octet-stream"):
         if isinstance(body, dict):
-            body = json.dumps(body).encode()
-        self.socket.sendall(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            body, kind = json.dumps(body).encode(), "application/json"
+        self.socket.sendall(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         status = int(self.file.readline().split()[1])
         length, chunked = 0, False
         while (line := self.file.readline()) not in (b"\r\n", b""):
@@ -47,13 +51,15 @@ class Client:
             answer = b"".join(parts)
         else:
             answer = self.file.read(length)
-        assert status in want, (status, answer[:300])
+        if status not in want:
+            raise Unexpected(method, path, status, answer[:300])
         return answer
 
 
-def times(count, work):
+def times(count, work, pause=0):
     out = []
     for i in range(count):
+        time.sleep(pause)
         start = time.perf_counter()
         work(i)
         out.append((time.perf_counter() - start) * 1000)
@@ -69,20 +75,34 @@ def spawn(argv):
     assert os.waitpid(pid, 0)[1] == 0, argv
 
 
-def alternately(count, *works):
+def alternately(count, *works, pause=0, rounds=5):
     """So that a busy moment of the machine hits all alike."""
     samples = [[] for _ in works]
-    for _ in range(5):
+    for _ in range(rounds):
         for sample, work in zip(samples, works):
-            sample.extend(times(max(1, count // 5), work))
+            sample.extend(times(max(1, count // rounds), work, pause))
     return [sorted(sample) for sample in samples]
 
 
+def daemon(pid):
+    """The processes a server consists of: it, its keeper and its front."""
+    return [pid, *map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+def daemon_kib(pid):
+    total = 0
+    for one in daemon(pid):
+        for line in pathlib.Path(f"/proc/{one}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                total += int(line.split()[1])
+    return total
+
+
 class Server:
-    def __init__(self, cove):
+    def __init__(self, cove, *flags):
         self.state = tempfile.mkdtemp(prefix="cove-bench-")
         self.process = subprocess.Popen([cove, "serve", "--listen", "127.0.0.1:0", "--state-dir", self.state, "--log-access=false", "--max-sandboxes", "2000",
-                                         "--sandbox-max-memory", "8G", "--sandbox-max-disk", "4G"], stderr=subprocess.PIPE)
+                                         "--sandbox-max-memory", "8G", "--sandbox-max-disk", "4G", *flags], stderr=subprocess.PIPE)
         self.port = 0
         for line in self.process.stderr:
             if b"serving on" in line:
@@ -91,16 +111,15 @@ class Server:
         threading.Thread(target=lambda: [None for _ in self.process.stderr], daemon=True).start()
 
     def front_kib(self):
-        total = 0
-        for pid in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split() + [str(self.process.pid)]:
-            for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmRSS:"):
-                    total += int(line.split()[1])
-        return total
+        return daemon_kib(self.process.pid)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
+        try:
+            self.process.wait(90)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
         shutil.rmtree(self.state, ignore_errors=True)
 
 
@@ -178,8 +197,8 @@ def many(server, most):
     return table
 
 
-def plot(table):
-    """exec p50 and p99 over the number of live sandboxes, as SVG."""
+def plot(table, things="live sandboxes", work="exec /bin/true"):
+    """p50 and p99 (the third and fourth of a row) over the number of things (the first), as SVG."""
     width, height, left, bottom = 560, 300, 60, 40
     top = max(row[3] for row in table) * 1.15
     xs = [left + (width - left - 20) * i / max(1, len(table) - 1) for i in range(len(table))]
@@ -196,8 +215,8 @@ def plot(table):
         points = " ".join(f"{x:.1f},{y(row[column]):.1f}" for x, row in zip(xs, table))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts.append(f'<text x="{width - 24}" y="{y(table[-1][column]) - 6:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
-    parts.append(f'<text x="{width / 2}" y="{height - 6}" text-anchor="middle">live sandboxes</text>')
-    parts.append(f'<text x="14" y="{height / 2}" transform="rotate(-90 14 {height / 2})" text-anchor="middle">exec /bin/true, ms</text></svg>')
+    parts.append(f'<text x="{width / 2}" y="{height - 6}" text-anchor="middle">{things}</text>')
+    parts.append(f'<text x="14" y="{height / 2}" transform="rotate(-90 14 {height / 2})" text-anchor="middle">{work}, ms</text></svg>')
     return "\n".join(parts) + "\n"
 
 

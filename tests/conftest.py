@@ -235,7 +235,7 @@ def leaving_nothing():
 def server():
     """A server that the tests of a module share. When it has stopped nothing of it may be left."""
     from server import Server
-    with leaving_nothing(), Server("--drain", "2s") as running:
+    with leaving_nothing(), Server("--drain", "2s", warm=True) as running:
         yield running
 
 

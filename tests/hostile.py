@@ -22,6 +22,28 @@ def front(server):
     return found[0] if found else None
 
 
+def below(server):
+    processes = HostState.all_processes()
+    found = {server.pid}
+    while more := {pid for pid, (_, parent) in processes.items() if parent in found} - found:
+        found |= more
+    return {pid: processes[pid][0] for pid in found if pid in processes}
+
+
+def inits(server):
+    """Host pids of the living inits: one for every sandbox there really is."""
+    return {pid for pid, name in below(server).items() if name in ("cove-init", "init") and server.alive(pid) and first_of_its_namespace(pid)}
+
+
+def first_of_its_namespace(pid):
+    """Init itself, and not one of those it forked to watch over a command."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return line.split()[-1] == "1" and len(line.split()) > 2
+    return False
+
+
 def memory_kib(pid, field="VmRSS"):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(field + ":"):

@@ -51,8 +51,9 @@ class Answer:
 
 
 class Server:
-    def __init__(self, *flags, env=None, listen=None, user=None, binary=COVE):
-        self.flags = [str(flag) for flag in flags]
+    def __init__(self, *flags, env=None, listen=None, user=None, binary=COVE, warm=False):
+        """`warm`: with zygotes and a pool, as is the default; without, a start costs little and only what is asked for is made."""
+        self.flags = [*([] if warm else ["--python-warm=false", "--pool-size=0"]), *(str(flag) for flag in flags)]
         self.env = env or {}
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-server-"))
         self.directory.chmod(0o755)

@@ -98,11 +98,15 @@ struct UploadLimits {
   bool operator==(const UploadLimits&) const = default;
 };
 
+// Whose sessions may be forked from one interpreter.
+enum class ZygoteSharing { tenant, everyone };
+
 struct Python {
   bool warm = true;                  // from a zygote; without, every session starts an interpreter of its own
   std::vector<std::string> preload;  // modules a zygote has loaded
   std::uint32_t zygote_births = 0;   // a zygote is replaced after so many
   std::chrono::milliseconds zygote_age{};
+  ZygoteSharing zygotes = ZygoteSharing::tenant;
   bool operator==(const Python&) const = default;
 };
 

@@ -138,6 +138,18 @@ const auto& table() {
       {"python.zygote_age", duration, "10m", restart, [](Config& c) -> auto& { return c.python.zygote_age; },
        "A warm interpreter is replaced when it is so old", kSecond, kDay},
 
+      {"python.zygotes",
+       choice,
+       "tenant",
+       restart,
+       [](Config& c) -> auto& { return c.python.zygotes; },
+       "Whose sessions are forked from one warm interpreter, and so share its hash seed and memory layout: one "
+       "tenant's, "
+       "or everyone's, which costs less memory",
+       0,
+       0,
+       {"tenant", "everyone"}},
+
       {"pool.size", count, "4", live, [](Config& c) -> auto& { return c.pool.size; },
        "Sandboxes of each kind that are made ready before they are asked for; 0: none", 0, 10'000},
       {"execute.max_timeout", duration, "60s", live, [](Config& c) -> auto& { return c.execute.max_timeout; },

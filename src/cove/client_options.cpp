@@ -4,6 +4,7 @@
 
 #include "cove/completion_command.hpp"
 #include "cove/console.hpp"
+#include "cove/kernel_commands.hpp"
 #include "cove/process_commands.hpp"
 #include "cove/sandbox_commands.hpp"
 #include "cove/transfer_commands.hpp"
@@ -26,7 +27,10 @@ class UsageLine : public CLI::Formatter {
 }  // namespace
 
 void describe(CLI::App& command, ClientOptions& options, std::string words) {
-  command.formatter(std::make_shared<UsageLine>(command.get_name(), std::move(words)));
+  const auto* above = command.get_parent();
+  const bool nested = above != nullptr && above->get_parent() != nullptr;
+  command.formatter(std::make_shared<UsageLine>(
+      nested ? fmt::format("{} {}", above->get_name(), command.get_name()) : command.get_name(), std::move(words)));
   command.add_option("--url", options.url, "Where the server is")
       ->envname("COVE_URL")
       ->capture_default_str()
@@ -51,6 +55,7 @@ ClientCommands add_client_commands(CLI::App& app) {
   ClientCommands commands;
   add_sandbox_commands(app, commands);
   add_process_commands(app, commands);
+  add_kernel_commands(app, commands);
   add_transfer_commands(app, commands);
   add_completion_command(app, commands);
   return commands;

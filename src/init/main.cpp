@@ -131,6 +131,9 @@ void Init::handle(const wire::Frame& frame) {
     case wire::FrameType::channel_record:
       if (process->log.is_open(wire::Stream::channel)) process->pending_records.emplace_back(frame.payload);
       break;
+    case wire::FrameType::limit_output:
+      if (const auto limit = wire::decode_number(frame.payload)) process->log.set_limit(*limit);
+      break;
     case wire::FrameType::acknowledge:
       if (const auto ack = wire::decode_acknowledge(frame.payload)) process->log.acknowledge(ack->stream, ack->offset);
       break;

@@ -31,6 +31,7 @@ class OutputLog {
   }
   void close(wire::Stream stream);
 
+  void set_limit(std::uint64_t limit) { limit_ = limit; }
   // Nothing more is kept: what comes is read and forgotten, so that whoever still writes is not stopped by us.
   void ignore_from_now() { ignoring_ = true; }
   // Whether the descriptor should be polled for input.

@@ -59,8 +59,13 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
     Admission& admission;
     const std::string& name;
     std::shared_ptr<Waiter> waiter;
+    bool has_ticket = false;
     ~Leaving() {
-      if (waiter->admitted) return;
+      if (has_ticket) return;
+      if (waiter->admitted) {
+        admission.leave(name);
+        return;
+      }
       auto& line = admission.tenants_[name].line;
       line.erase(std::remove(line.begin(), line.end(), waiter), line.end());
       --admission.waiting_;
@@ -73,6 +78,7 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
     if (Clock::now() >= until) co_return fail(Errc::unavailable, "the server is busy: no place came free in time");
     if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
   }
+  leaving.has_ticket = true;
   co_return Ticket(*this, name);
 }
 

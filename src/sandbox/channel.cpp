@@ -10,6 +10,7 @@ namespace {
 
 constexpr char kFirst = 1;
 constexpr char kLast = 2;
+constexpr std::size_t kHead = 256;
 
 }  // namespace
 
@@ -36,7 +37,11 @@ Result<std::optional<std::string>> MessageReader::add(std::string_view record) {
     open_ = true;
   }
   if (!open_) return std::optional<std::string>();  // the rest of one that began before we came
-  if (message_.size() + record.size() > most_) return fail(Errc::invalid, "a message is too large");
+  if (message_.size() + record.size() > most_) {
+    open_ = false;
+    head_ = std::exchange(message_, {}).substr(0, kHead);
+    return fail(Errc::over_limit, "a message is too large");
+  }
   message_.append(record);
   if ((flags & kLast) == 0) return std::optional<std::string>();
   open_ = false;

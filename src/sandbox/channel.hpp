@@ -18,13 +18,16 @@ std::vector<std::string> records_of(std::string_view message);
 class MessageReader {
  public:
   explicit MessageReader(std::size_t most) : most_(most) {}
-  // A whole message when this record was its last. Errc::invalid for a record that is none, or a message that is larger
-  // than `most` bytes.
+  // A whole message when this record was its last. Errc::invalid for a record that is none. Errc::over_limit, once, for
+  // a message that is larger than `most` bytes; the rest of it is passed over.
   Result<std::optional<std::string>> add(std::string_view record);
+  // How the one that was too large begins.
+  [[nodiscard]] const std::string& head() const { return head_; }
 
  private:
   std::size_t most_;
   std::string message_;
+  std::string head_;
   bool open_ = false;  // a first record has come
 };
 

@@ -51,5 +51,18 @@ TEST(Channel, RefusesRecordsWithoutFlagsAndMessagesWithoutEnd) {
   EXPECT_FALSE(reader.add(std::string(1, '\0') + std::string(60, 'x')));
 }
 
+TEST(Channel, AMessageThatIsTooLargeIsRefusedOnceAndPassedOver) {
+  MessageReader reader(100);
+  ASSERT_TRUE(reader.add("\x01" + ("head" + std::string(56, 'x'))));
+  const auto refused = reader.add(std::string(1, '\0') + std::string(60, 'x'));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::over_limit);
+  EXPECT_TRUE(reader.head().starts_with("headx"));
+  const auto rest = reader.add("\x02" + std::string(60, 'x'));
+  ASSERT_TRUE(rest);
+  EXPECT_FALSE(*rest);
+  EXPECT_EQ(through(reader, "next"), "next");
+}
+
 }  // namespace
 }  // namespace cove::sandbox

@@ -1,11 +1,19 @@
 #include "sandbox/execution.hpp"
 
-#include <algorithm>
+#include "base/text.hpp"
 
 namespace cove::sandbox {
 namespace {
 
+namespace json = boost::json;
+
 constexpr std::size_t kEventCost = 256;
+constexpr std::size_t kMostTexts = 20'000;      // events, after which text is thrown away as past its limit
+constexpr std::size_t kTextEvent = 64U << 10;   // as large as one grows
+constexpr std::size_t kMostPrompt = 16U << 10;  // what is cut is still told
+constexpr std::size_t kMostName = 1U << 10;
+constexpr std::size_t kMostValue = 64U << 10;
+constexpr std::size_t kMostTraceback = 256U << 10;
 
 // Not in the middle of a character.
 std::string_view whole_characters(std::string_view text, std::size_t most) {
@@ -14,22 +22,76 @@ std::string_view whole_characters(std::string_view text, std::size_t most) {
   return text.substr(0, most);
 }
 
+// Bytes at the end that may be the beginning of a character.
+std::size_t unfinished(std::string_view bytes) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const std::size_t wants = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return wants > back ? back : 0;
+  }
+  return 0;
+}
+
+void cut(json::object& object, std::string_view name, std::size_t most) {
+  auto* value = object.if_contains(name);
+  if (value == nullptr || !value->is_string() || value->as_string().size() <= most) return;
+  *value = std::string(whole_characters(value->as_string(), most)) + "…";
+}
+
+// A message of megabytes tells nobody more.
+void cut_error(json::object& error) {
+  cut(error, "ename", kMostName);
+  cut(error, "evalue", kMostValue);
+  auto* traceback = error.if_contains("traceback");
+  if (traceback == nullptr || !traceback->is_array()) return;
+  std::size_t left = kMostTraceback;
+  json::array kept;
+  for (const auto& line : traceback->as_array()) {
+    if (!line.is_string()) continue;
+    const auto piece = whole_characters(line.as_string(), left);
+    left -= piece.size();
+    kept.emplace_back(piece.size() == line.as_string().size() ? std::string(piece) : std::string(piece) + "…");
+    if (left == 0) break;
+  }
+  *traceback = std::move(kept);
+}
+
+std::size_t most_error() {
+  return kMostName + kMostValue + kMostTraceback + kEventCost;
+}
+
 }  // namespace
 
 std::string_view name_of(ExecutionEnd::Status status) {
   return status == ExecutionEnd::Status::ok ? "ok" : status == ExecutionEnd::Status::error ? "error" : "aborted";
 }
 
+Execution::Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits, std::string op)
+    : id_(id), limits_(limits), changed_(std::move(executor)), op_(std::move(op)) {
+  push("queued", {}, 0);
+}
+
+void Execution::push(std::string type, json::object content, std::size_t bytes) {
+  held_ += bytes + kEventCost;
+  events_.push_back({.sequence = events_.size() + 1, .type = std::move(type), .content = std::move(content)});
+  changed_.notify_all();
+}
+
 void Execution::begin() {
   state_ = State::running;
   began_ = std::chrono::steady_clock::now();
-  changed_.notify_all();
+  push("started", {}, 0);
 }
 
 void Execution::add_text(std::string_view stream, std::string_view text) {
   const bool out = stream == "stdout";
   auto& kept = out ? kept_out_ : kept_err_;
   auto& lost = out ? truncated_.stdout_bytes : truncated_.stderr_bytes;
+  auto& last = events_.back();
+  const bool grows = last.type == stream && last.sequence > read_ &&
+                     last.content.at("text").as_string().size() + text.size() <= kTextEvent;
+  if (!grows && events_.size() >= kMostTexts) kept = limits_.output_bytes;
   const auto room = limits_.output_bytes - std::min(limits_.output_bytes, kept);
   const auto piece = whole_characters(text, static_cast<std::size_t>(std::min<std::uint64_t>(room, text.size())));
   kept += piece.size();
@@ -37,33 +99,70 @@ void Execution::add_text(std::string_view stream, std::string_view text) {
   // What was cut stays cut: later output would look as if it followed.
   if (piece.size() < text.size()) kept = limits_.output_bytes;
   if (piece.empty()) return;
-  boost::json::object content{{"text", piece}};
-  events_.push_back({.sequence = next_++, .type = std::string(stream), .content = std::move(content)});
-  held_ += piece.size() + kEventCost;
+  if (!grows) return push(std::string(stream), {{"text", piece}}, piece.size());
+  last.content.at("text").as_string().append(piece);
+  held_ += piece.size();
   changed_.notify_all();
 }
 
-void Execution::add(std::string type, boost::json::object content, std::size_t bytes) {
+void Execution::add_bytes(std::string_view stream, std::string_view bytes) {
+  auto& partial = stream == "stdout" ? partial_out_ : partial_err_;
+  auto whole = std::exchange(partial, {}).append(bytes);
+  const auto tail = unfinished(whole);
+  partial = whole.substr(whole.size() - tail);
+  whole.resize(whole.size() - tail);
+  if (!whole.empty()) add_text(stream, replace_invalid_utf8(whole));
+}
+
+void Execution::add(std::string type, json::object content, std::size_t bytes) {
+  if (type == "input_request") return add_question(std::move(content), bytes);
+  if (type == "error") {
+    cut_error(content);
+    bytes = std::min(bytes, most_error());
+  }
   if (kept_display_ + bytes + kEventCost > limits_.display_bytes) {
     ++truncated_.displays;
     return;
   }
   kept_display_ += bytes + kEventCost;
-  held_ += bytes + kEventCost;
-  if (type == "input_request") waits_for_input_ = true;
-  events_.push_back({.sequence = next_++, .type = std::move(type), .content = std::move(content)});
-  changed_.notify_all();
+  push(std::move(type), std::move(content), bytes);
 }
 
-void Execution::finish(ExecutionEnd end) {
+// Somebody is to answer it, so it is told in any case: without its words when there is no room for them.
+void Execution::add_question(json::object content, std::size_t bytes) {
+  waits_for_input_ = true;
+  if (events_.size() >= 2 * kMostTexts) return;
+  cut(content, "prompt", kMostPrompt);
+  bytes = std::min(bytes, kMostPrompt);
+  if (kept_display_ + bytes > limits_.display_bytes) content["prompt"] = std::string();
+  kept_display_ += bytes;
+  push("input_request", std::move(content), bytes);
+}
+
+void Execution::finish(ExecutionEnd end, std::size_t reply_bytes) {
   if (end_) return;
+  for (const std::string_view stream : {"stdout", "stderr"}) {
+    const auto rest = std::exchange(stream == "stdout" ? partial_out_ : partial_err_, {});
+    if (!rest.empty()) add_text(stream, replace_invalid_utf8(rest));
+  }
   if (state_ == State::running)
     end.wall = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began_);
   state_ = State::ended;
   waits_for_input_ = false;
+  if (op_ == "execute") {
+    cut_error(end.reply);
+    if (reply_bytes > most_error()) reply_bytes = json::serialize(end.reply).size();
+    if (reply_bytes > most_error() && kept_display_ + reply_bytes > limits_.display_bytes) {
+      const auto* expressions = end.reply.if_contains("user_expressions");
+      if (expressions != nullptr && expressions->is_object() && !expressions->as_object().empty())
+        ++truncated_.displays;
+      end.reply.erase("user_expressions");
+      end.reply.erase("payload");
+      reply_bytes = most_error();
+    }
+  }
   end_ = std::move(end);
-  events_.push_back({.sequence = next_++, .type = "end", .content = {}});
-  changed_.notify_all();
+  push("end", {}, reply_bytes);
 }
 
 }  // namespace cove::sandbox

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace cove::sandbox {
 
-// One thing that happened in an execution. `type`: stdout, stderr, display, update_display, result, error,
-// clear_output, input_request, comm_open, comm_msg, comm_close, then one `end`.
+// One thing that happened in an execution. `type`: first queued, then started when its turn comes; stdout, stderr,
+// display, update_display, result, error, clear_output, input_request, comm_open, comm_msg, comm_close; then one `end`.
 struct ExecutionEvent {
   std::uint64_t sequence = 0;
   std::string type;
@@ -34,8 +35,8 @@ struct ExecutionEnd {
 std::string_view name_of(ExecutionEnd::Status status);
 
 struct ExecutionLimits {
-  std::uint64_t output_bytes = 1U << 20;   // kept of stdout, and of stderr
-  std::uint64_t display_bytes = 8U << 20;  // kept of everything else
+  std::uint64_t output_bytes = 1U << 20;    // kept of stdout, and of stderr
+  std::uint64_t display_bytes = 16U << 20;  // kept of everything else
 };
 
 // What went over a limit and was thrown away.
@@ -45,30 +46,38 @@ struct Truncated {
   std::uint64_t displays = 0;
 };
 
-// One run in a kernel, or one question to it: numbered events, then one end. Holds no more than its limits, so a reader
-// may be as slow as it likes, and any number may read from any number on.
+// One run in a kernel, or one question to it: events numbered from 1 without holes, then one end. Holds no more than
+// its limits, so a reader may be as slow as it likes, and any number may read from any number on.
 class Execution {
  public:
   enum class State : std::uint8_t { queued, running, ended };
 
-  Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits)
-      : id_(id), limits_(limits), changed_(std::move(executor)) {}
+  Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits,
+            std::string op = "execute");
 
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const std::deque<ExecutionEvent>& events() const { return events_; }
+  // Somebody has seen the events up to this one: they stay as they are. Text that nobody has seen grows together.
+  void mark_read(std::uint64_t sequence) { read_ = std::max(read_, sequence); }
   [[nodiscard]] const std::optional<ExecutionEnd>& end() const { return end_; }
   [[nodiscard]] const Truncated& truncated() const { return truncated_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
   [[nodiscard]] async::Signal& changed() { return changed_; }
   [[nodiscard]] bool waits_for_input() const { return waits_for_input_; }
 
- private:
-  friend class Kernel;
+  // For the kernel. `text` is UTF-8; `bytes` is about what the content takes.
   void begin();
   void add_text(std::string_view stream, std::string_view text);
+  // From a pipe: bytes of any kind, cut anywhere.
+  void add_bytes(std::string_view stream, std::string_view bytes);
   void add(std::string type, boost::json::object content, std::size_t bytes);
-  void finish(ExecutionEnd end);
+  void finish(ExecutionEnd end, std::size_t reply_bytes = 0);
+
+ private:
+  friend class Kernel;
+  void add_question(boost::json::object content, std::size_t bytes);
+  void push(std::string type, boost::json::object content, std::size_t bytes);
 
   std::uint64_t id_;
   ExecutionLimits limits_;
@@ -76,8 +85,10 @@ class Execution {
   State state_ = State::queued;
   std::chrono::steady_clock::time_point began_;
   std::deque<ExecutionEvent> events_;
-  std::uint64_t next_ = 1;
+  std::uint64_t read_ = 0;
   std::size_t held_ = 0;
+  std::string partial_out_;  // the beginning of a character
+  std::string partial_err_;
   std::uint64_t kept_out_ = 0;
   std::uint64_t kept_err_ = 0;
   std::uint64_t kept_display_ = 0;

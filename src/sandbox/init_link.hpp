@@ -39,6 +39,7 @@ class InitLink {
   void kill_tree(std::uint32_t process);
   void replay(std::uint32_t process, std::uint64_t from);
   void forget(std::uint32_t process);
+  void limit_output(std::uint32_t process, std::uint64_t bytes);
   void channel_record(std::uint32_t process, std::string_view record);
   // `ends` are kHandoverFds descriptors; they go over with the frame.
   void handover(std::uint32_t process, const wire::Handover& handover, std::vector<UniqueFd> ends);

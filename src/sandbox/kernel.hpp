@@ -3,6 +3,8 @@
 #include <boost/json.hpp>
 #include <chrono>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,12 @@
 #include "sandbox/sandbox.hpp"
 
 namespace cove::sandbox {
+
+// Of every kernel together.
+struct KernelTotals {
+  std::map<Reason, std::uint64_t> ended = {};  // executions, since the server began
+  std::size_t recent_bytes = 0;                // held of executions that have ended
+};
 
 struct ExecuteRequest {
   std::string code;
@@ -36,23 +44,29 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
 
   // Ready when this returns.
   static async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, std::string id,
-                                                            std::vector<std::string> variables);
+                                                            std::vector<std::string> variables,
+                                                            std::shared_ptr<KernelTotals> totals);
   // One that a server before us started and that goes on.
-  static std::shared_ptr<Kernel> adopt(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process);
+  static std::shared_ptr<Kernel> adopt(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process,
+                                       std::shared_ptr<KernelTotals> totals);
 
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::int64_t started_unix_ms() const { return process_->started_unix_ms(); }
   [[nodiscard]] std::uint64_t executions() const { return executions_; }
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
-  // How it died.
-  [[nodiscard]] const std::optional<ProcessEnd>& end() const { return process_->end(); }
+  // Forked from one that had everything loaded.
+  [[nodiscard]] bool warm() const;
+  // How it died, for people; only of one that is dead.
+  [[nodiscard]] std::string how_it_died() const;
   [[nodiscard]] async::Signal& changed() { return changed_; }
 
   // Queued, and run in turn. Errc::conflict when the kernel is dead, Errc::quota when too many wait.
   Result<std::shared_ptr<Execution>> execute(ExecuteRequest request);
-  // A question of the runtime's (complete, inspect, is_complete, history, variables, comm_…) and its one answer.
-  async::Task<Result<boost::json::object>> ask(std::string op, boost::json::object content);
+  // A question of the runtime's (complete, inspect, is_complete, history, variables, comm_…), in its turn; ended and
+  // answered when this returns. `abandoned` is asked from time to time whether anybody still waits.
+  async::Task<Result<std::shared_ptr<Execution>>> ask(std::string op, boost::json::object content,
+                                                      std::function<bool()> abandoned = {});
   // Those that run, wait, or ended a short while ago.
   [[nodiscard]] std::shared_ptr<Execution> find(std::uint64_t id) const;
 
@@ -60,23 +74,39 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   Result<> interrupt();
   // Takes a waiting one out of the queue, or interrupts the running one, and kills the kernel if that does not help.
   void cancel(const std::shared_ptr<Execution>& execution, Reason reason);
+  void cancel_all(Reason reason);
   // What the running cell asked for with input(). nullopt: the end of input.
   Result<> reply_input(std::optional<std::string> value);
 
-  // A new interpreter under the same id. What ran and waited ends as cancelled.
+  // A new interpreter under the same id. What ran and waited ends as cancelled. Errc::conflict while another does this.
   async::Task<Result<>> restart();
-  // Ends it. Returns when it is gone.
+  // Ends it for good. Returns when it is gone.
   async::Task<> stop();
 
-  Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process);
+  friend std::string_view name_of(State state) {
+    return state == State::starting ? "starting"
+           : state == State::idle   ? "idle"
+           : state == State::busy   ? "busy"
+                                    : "dead";
+  }
+
+  Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process,
+         std::shared_ptr<KernelTotals> totals);
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  ~Kernel();
 
  private:
   static async::Task<> serve(std::shared_ptr<Kernel> self, std::shared_ptr<Process> process);
   async::Task<Result<>> begin();
   void hear(const Event& event);
   void hear_record(std::string_view record);
-  void hear_message(const boost::json::object& message);
-  void hear_of_running(std::string_view type, boost::json::object content);
+  void hear_message(boost::json::object message, std::size_t bytes);
+  void hear_of_running(std::string_view type, boost::json::object content, std::size_t bytes);
+  void finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes = 0);
+  async::Task<Result<>> start_again();
+  async::Task<> end_process();
+  [[nodiscard]] tl::unexpected<Error> is_dead() const;
   void break_off(std::string_view why);
   void next();
   void die();
@@ -87,6 +117,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::shared_ptr<Sandbox> sandbox_;
   std::shared_ptr<Process> process_;
   std::string id_;
+  std::shared_ptr<KernelTotals> totals_;
   std::vector<std::string> variables_;
   State state_ = State::starting;
   async::Signal changed_;
@@ -94,11 +125,15 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::deque<std::shared_ptr<Execution>> queue_;
   std::shared_ptr<Execution> running_;
   std::deque<std::shared_ptr<Execution>> recent_;
+  std::size_t recent_bytes_ = 0;
   std::uint64_t next_id_;
   std::uint64_t executions_ = 0;
   boost::asio::steady_timer deadline_;
   std::optional<Reason> stopping_;  // why the running one was interrupted
   std::string broken_;              // how it broke the protocol
+  bool ending_ = false;             // it is ended, whatever it does
+  bool restarting_ = false;
+  bool removed_ = false;
 };
 
 }  // namespace cove::sandbox

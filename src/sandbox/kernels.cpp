@@ -13,7 +13,7 @@ async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sand
     co_return fail(Errc::quota, fmt::format("a sandbox may have {} kernels: delete one first", kMost));
   auto id = fmt::format("k{}", group.next++);
   ++group.starting;
-  auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(variables));
+  auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(variables), totals_);
   // The sandbox may be gone by now, and the group with it.
   const auto found = by_sandbox_.find(key);
   if (found == by_sandbox_.end()) co_return fail(Errc::not_found, "the sandbox ended");
@@ -45,7 +45,7 @@ async::Task<> Kernels::remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<
 
 void Kernels::adopt(const std::shared_ptr<Sandbox>& sandbox) {
   for (const auto& process : sandbox->interpreters()) {
-    const auto kernel = Kernel::adopt(sandbox, process);
+    const auto kernel = Kernel::adopt(sandbox, process, totals_);
     auto& group = by_sandbox_[sandbox->row().id];
     group.kernels.emplace(kernel->id(), kernel);
     // Ids are not given twice.
@@ -56,10 +56,23 @@ void Kernels::adopt(const std::shared_ptr<Sandbox>& sandbox) {
   }
 }
 
-std::size_t Kernels::size() const {
+void Kernels::cancel_all(Reason reason) {
+  for (const auto& [id, group] : by_sandbox_) {
+    for (const auto& [name, kernel] : group.kernels) kernel->cancel_all(reason);
+  }
+}
+
+std::size_t Kernels::count(Kernel::State state) const {
   std::size_t count = 0;
-  for (const auto& [id, group] : by_sandbox_) count += group.kernels.size();
+  for (const auto& [id, group] : by_sandbox_) {
+    for (const auto& [name, kernel] : group.kernels) count += kernel->state() == state ? 1 : 0;
+  }
   return count;
+}
+
+std::uint64_t Kernels::ended(Reason reason) const {
+  const auto found = totals_->ended.find(reason);
+  return found == totals_->ended.end() ? 0 : found->second;
 }
 
 }  // namespace cove::sandbox

@@ -26,15 +26,26 @@ class Kernels {
   // For the Registry: those that a server before us left in a sandbox; and a sandbox that is gone.
   void adopt(const std::shared_ptr<Sandbox>& sandbox);
   void forget(const Sandbox& sandbox) { by_sandbox_.erase(sandbox.row().id); }
-  [[nodiscard]] std::size_t size() const;
+  // Ends what runs and waits in them, and not the kernels.
+  void cancel_all(Reason reason);
+  [[nodiscard]] std::size_t count(Kernel::State state) const;
+  [[nodiscard]] std::uint64_t ended(Reason reason) const;  // executions
 
  private:
+  // k2 before k10.
+  struct ById {
+    using is_transparent = void;
+    bool operator()(std::string_view a, std::string_view b) const {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    }
+  };
   struct Group {
-    std::map<std::string, std::shared_ptr<Kernel>, std::less<>> kernels;
+    std::map<std::string, std::shared_ptr<Kernel>, ById> kernels;
     std::uint64_t next = 1;
     std::size_t starting = 0;
   };
   std::map<std::string, Group> by_sandbox_;
+  std::shared_ptr<KernelTotals> totals_ = std::make_shared<KernelTotals>();
 };
 
 }  // namespace cove::sandbox

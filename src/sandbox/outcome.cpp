@@ -35,9 +35,16 @@ std::string_view name_of(Reason reason) {
   return "sandbox_gone";
 }
 
-Reason reason_of(std::string_view name) {
+std::vector<Reason> all_reasons() {
+  std::vector<Reason> all;
   for (auto reason = Reason::exited; reason <= Reason::not_started;
-       reason = static_cast<Reason>(static_cast<std::uint8_t>(reason) + 1)) {
+       reason = static_cast<Reason>(static_cast<std::uint8_t>(reason) + 1))
+    all.push_back(reason);
+  return all;
+}
+
+Reason reason_of(std::string_view name) {
+  for (const auto reason : all_reasons()) {
     if (name_of(reason) == name) return reason;
   }
   return Reason::sandbox_gone;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cove::sandbox {
 
@@ -24,6 +25,7 @@ enum class Reason : std::uint8_t {
   not_started,  // it never became its program
 };
 std::string_view name_of(Reason reason);
+std::vector<Reason> all_reasons();
 // The other way; `sandbox_gone` for what is no reason.
 Reason reason_of(std::string_view name);
 

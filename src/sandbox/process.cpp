@@ -115,6 +115,11 @@ void Process::on_known(const wire::Known& known) {
     next_ = wire::kFirstOutput;
     push({.sequence = 1, .kind = Event::Kind::started, .bytes = {}});
   }
+  feed_channel();
+}
+
+void Process::charge_from_now() {
+  if (sandbox_ != nullptr) sandbox_->charge(*this);
 }
 
 void Process::arm(milliseconds left) {
@@ -174,13 +179,14 @@ void Process::on_channel_room(std::uint64_t taken) {
 }
 
 Result<> Process::send(std::string_view message) {
-  if (end_ || link() == nullptr) return fail(Errc::conflict, "the process has ended");
+  if (end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process has ended");
   for (auto& record : records_of(message)) records_.push_back(std::move(record));
   feed_channel();
   return {};
 }
 
 void Process::feed_channel() {
+  if (birth_ != Birth::running) return;  // how much of it init has is not known yet
   while (!records_.empty() && link() != nullptr &&
          channel_sent_ - std::min(channel_sent_, channel_taken_) + records_.front().size() <= wire::kChannelAhead) {
     channel_sent_ += records_.front().size();

@@ -55,7 +55,8 @@ struct ProcessEnd {
   std::chrono::milliseconds cpu{0};
   std::uint64_t out_bytes = 0;
   std::uint64_t err_bytes = 0;
-  std::string note;  // for people, when something other than the program ended it
+  std::uint32_t made = 2;  // as wire::Exited; 2 when nobody counted
+  std::string note;        // for people, when something other than the program ended it
 };
 
 struct Event {
@@ -93,8 +94,11 @@ class Process : public std::enable_shared_from_this<Process> {
   // `abandoned` is asked from time to time whether anybody still waits.
   async::Task<Result<>> write_input(std::string bytes, std::function<bool()> abandoned = {});
   Result<> end_input();
-  // A message over its channel (sandbox/channel.hpp), as soon as it takes it. Errc::conflict when it has ended.
+  // A message over its channel (sandbox/channel.hpp), as soon as it takes it; one of a server before us, as soon as
+  // init has told of it. Errc::conflict when it has ended.
   Result<> send(std::string_view message);
+  // What was refused or killed in the sandbox until now is not its doing.
+  void charge_from_now();
   // Ends it with Reason::timeout when it has not ended in this time from now.
   void limit_time(std::chrono::milliseconds left) { arm(left); }
   // The same without waiting: Errc::over_limit when the process has not taken what it was sent before.

@@ -12,7 +12,7 @@
 namespace cove::sandbox {
 
 // Where a program lies, and what it finds as sys.argv[0].
-inline constexpr const char* kProgramPath = "/workspace/__main__.py";
+inline const std::string kProgramPath = std::string("/workspace/") + wire::kProgramFile;
 
 // A Python program that runs to its end.
 struct Program {

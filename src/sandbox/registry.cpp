@@ -33,7 +33,13 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       log_(std::move(log)),
       keeper_(
           executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }, std::move(on_keeper_hung)),
-      surroundings_{.executor = executor, .tasks = tasks, .keeper = keeper_, .store = store, .run_dir = run_dir},
+      surroundings_{.executor = executor,
+                    .tasks = tasks,
+                    .keeper = keeper_,
+                    .store = store,
+                    .run_dir = run_dir,
+                    .zygotes = ZygoteLines(options_.zygotes)},
+      pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
       sooner_(executor),
       events_changed_(executor),
       boot_id_(boot_id()) {}
@@ -67,6 +73,7 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
     if (auto taken = take_over(); !taken) co_return taken;
     took_over_ = true;
   }
+  pool_.abandon();
   keeper_.connect(std::move(link));
   for (const auto& sandbox : all()) {
     const bool inherited = sandbox->inherited_;
@@ -98,7 +105,10 @@ async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
 
 void Registry::hear(const wire::KeeperReply& word) {
   const auto found = by_id_.find(std::string(word.id.view()));
-  if (found == by_id_.end()) return;
+  if (found == by_id_.end()) {
+    if (word.word == wire::KeeperWord::died) pool_.lose(word.id.view());
+    return;
+  }
   // What the kernel killed for memory before a command began is not that command's.
   found->second->count(word);
   if (word.word != wire::KeeperWord::died) return;
@@ -132,6 +142,7 @@ async::Task<> Registry::keep_time() {
       if (sandbox->active_ == 0 || !sandbox->renewable())
         next = std::min(next, Clock::now() + (sandbox->expires_boot() - boot_time()) + milliseconds(1));
     }
+    pool_.tick();
     co_await sooner_.wait_until(next);
   }
 }
@@ -154,6 +165,20 @@ Result<> Registry::check_quotas(const CreateRequest& request, const Quotas& quot
     return fail(Errc::quota,
                 fmt::format("this tenant's sandboxes may have {} bytes of memory together", quotas.memory_bytes));
   return {};
+}
+
+// For the pool: made before anybody asked for it.
+std::shared_ptr<Sandbox> Registry::make_unnamed(const jail::Limits& limits) {
+  store::SandboxRow row{.id = std::string(SandboxId::random().view()),
+                        .pod_name = pod_name(),
+                        .created_unix_ms = unix_millis(),
+                        .boot_id = boot_id_,
+                        .memory_bytes = limits.memory_bytes,
+                        .disk_bytes = limits.disk_bytes,
+                        .inodes = limits.inodes,
+                        .pids = limits.pids,
+                        .cpu_millis = limits.cpu_millis};
+  return std::make_shared<Sandbox>(surroundings_, std::move(row), Purpose::throwaway);
 }
 
 async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Quotas quotas, IfThere if_there) {
@@ -199,13 +224,19 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
                         .notes_json = request.notes_json,
                         .renewal = request.renewal};
   // What is not written down is nobody's after a crash, and swept by the next keeper.
+  const bool python = request.python && surroundings_.zygotes.of(request.tenant) == 0;
+  const auto ready = pool_.take(request.limits, python);
+  if (ready) ready->take_identity(std::move(row), request.purpose);
+  const auto sandbox = ready ? ready : std::make_shared<Sandbox>(surroundings_, std::move(row), request.purpose);
   if (request.purpose == Purpose::named) {
-    if (auto written = store_.sandboxes().insert(row); !written) co_return tl::unexpected<Error>(written.error());
+    if (auto written = store_.sandboxes().insert(sandbox->row()); !written) {
+      if (ready) co_await ready->discard();
+      co_return tl::unexpected<Error>(written.error());
+    }
   }
-  const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row), request.purpose);
   by_name_.emplace(key, sandbox);
   by_id_.emplace(sandbox->row().id, sandbox);
-  auto made = co_await sandbox->create();
+  auto made = ready ? Result<>() : co_await sandbox->create();
   if (!made) {
     // Whatever was made of it goes.
     co_await remove(sandbox, "failed");

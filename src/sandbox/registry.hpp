@@ -16,6 +16,7 @@
 #include "sandbox/admission.hpp"
 #include "sandbox/keeper_client.hpp"
 #include "sandbox/kernels.hpp"
+#include "sandbox/pool.hpp"
 #include "sandbox/sandbox.hpp"
 #include "store/store.hpp"
 
@@ -32,6 +33,7 @@ struct CreateRequest {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   Purpose purpose = Purpose::named;
+  bool python = false;          // it will want an interpreter at once
   std::string renewal = "use";  // as SandboxRow::renewal
 };
 
@@ -63,6 +65,7 @@ class Registry {
   struct Options {
     std::uint32_t max_sandboxes = 1000;
     keeper::Enforcement enforcement;
+    ZygoteLines::Sharing zygotes = ZygoteLines::Sharing::tenant;
   };
   using Log = std::function<void(std::string_view line)>;
 
@@ -97,6 +100,7 @@ class Registry {
   async::Task<Result<>> check(std::chrono::milliseconds patience);
 
   [[nodiscard]] Kernels& kernels() { return kernels_; }
+  [[nodiscard]] Pool& pool() { return pool_; }
   [[nodiscard]] const PythonStarts& python_starts() const { return surroundings_.pythons; }
 
   // Lifecycle events.
@@ -113,6 +117,7 @@ class Registry {
   using Key = std::pair<std::string, std::string>;  // tenant, name
   void hear(const wire::KeeperReply& word);
   Result<> take_over();
+  std::shared_ptr<Sandbox> make_unnamed(const jail::Limits& limits);
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
@@ -124,6 +129,7 @@ class Registry {
   KeeperClient keeper_;
   Surroundings surroundings_;
   Kernels kernels_;
+  Pool pool_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
   async::Signal sooner_;  // something may expire earlier than was thought

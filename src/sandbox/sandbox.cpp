@@ -1,6 +1,7 @@
 #include "sandbox/sandbox.hpp"
 
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -162,6 +163,32 @@ async::Task<Result<>> Sandbox::reconnect() {
   inherited_ = false;
   changed_.notify_all();
   co_return Result<>();
+}
+
+// That init has gone may be known to the kernel and not yet to us.
+bool Sandbox::answers() const {
+  if (!link_ || !synced_ || state_ != State::running || (spare_ && spare_->end())) return false;
+  char byte = 0;
+  return ::recv(link_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+async::Task<> Sandbox::discard() {
+  const auto self = shared_from_this();
+  if (state_ == State::gone) co_return;
+  set_state(State::deleting);
+  co_await destroy();
+}
+
+void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
+  row.id = row_.id;
+  row.init_pid = row_.init_pid;
+  row.uid = row_.uid;
+  row.cgroup = row_.cgroup;
+  row.next_process = row_.next_process;
+  row.state = "running";
+  row_ = std::move(row);
+  purpose_ = purpose;
+  expires_boot_ = persisted_expiry_ = milliseconds(row_.expires_boot_ms);
 }
 
 async::Task<> Sandbox::destroy() {

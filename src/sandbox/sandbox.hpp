@@ -30,6 +30,23 @@ struct PythonStarts {
   std::uint64_t cold = 0;
 };
 
+// Whoever needs no key.
+inline constexpr std::string_view kDefaultTenant = "default";
+
+// Which zygotes a tenant's interpreters come from. What is forked from one shares its hash seed and the layout of its
+// memory (SECURITY.md ZY-01).
+class ZygoteLines {
+ public:
+  enum class Sharing : std::uint8_t { tenant, everyone };
+  explicit ZygoteLines(Sharing sharing = Sharing::tenant) : sharing_(sharing) {}
+  // 0: the common line, from which also the pool is filled.
+  std::uint32_t of(const std::string& tenant);
+
+ private:
+  Sharing sharing_;
+  std::map<std::string, std::uint32_t> numbers_;
+};
+
 // What every sandbox needs of the server it lives in.
 struct Surroundings {
   boost::asio::any_io_executor executor;
@@ -38,6 +55,7 @@ struct Surroundings {
   store::Store& store;
   int run_dir;  // where inits listen
   PythonStarts pythons = {};
+  ZygoteLines zygotes = ZygoteLines();
 };
 
 // Whether a sandbox is for its callers to name, or for one piece of work of ours: not listed, not found, not written
@@ -108,12 +126,21 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // For Process.
   [[nodiscard]] InitLink* link() { return link_ ? &*link_ : nullptr; }
   void flush();
+  void charge(Process& process) const;
   // What its processes' events take of the server's memory is bounded.
   void hold(std::size_t bytes);
   void let_go(std::size_t bytes) { held_ -= std::min(held_, bytes); }
 
+  // For the Pool: an interpreter that the next start_python() gets; whether it lives; its end without ceremony.
+  async::Task<Result<>> keep_python_ready();
+  [[nodiscard]] bool answers() const;
+  async::Task<> discard();
+  // One that was made for nobody becomes somebody's.
+  void take_identity(store::SandboxRow row, Purpose purpose);
+
  private:
   friend class Registry;
+  friend class Pool;
   static constexpr std::chrono::milliseconds kLookAgain{250};
   static constexpr std::chrono::milliseconds kBirthTime{30'000};  // for an init, or a process without a time limit
 
@@ -158,6 +185,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   // Interpreters: sandbox_python.cpp.
   async::Task<Result<std::shared_ptr<Process>>> give_birth(ProcessRequest request);
+  std::shared_ptr<Process> take_spare(ProcessRequest& request);
   void tick();
 
   Surroundings& surroundings_;
@@ -178,7 +206,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   std::chrono::milliseconds expires_boot_{0};
   std::chrono::milliseconds persisted_expiry_{0};
   int active_ = 0;
-  int births_ = 0;  // on their way
+  int births_ = 0;                  // on their way
+  std::shared_ptr<Process> spare_;  // an interpreter that waits for its first message
   std::size_t held_ = 0;
   std::uint64_t oom_kills_ = 0;
   std::uint64_t pids_refused_ = 0;

@@ -147,8 +147,7 @@ void Sandbox::restore(const store::ProcessRow& row) {
   processes_.emplace(row.number, process);
   process->started_unix_ms_ = row.started_unix_ms;
   process->started_at_ = std::chrono::steady_clock::now() - milliseconds(unix_millis() - row.started_unix_ms);
-  process->oom_kills_before_ = oom_kills_;
-  process->pids_refused_before_ = pids_refused_;
+  charge(*process);
   if (row.end) {
     process->judged_ = ProcessEnd{.reason = reason_of(row.end->reason),
                                   .exit_status = row.end->exit_code.value_or(0),

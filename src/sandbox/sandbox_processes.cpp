@@ -95,6 +95,7 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
   end.cpu = milliseconds(exited->cpu_usec / 1000);
   end.out_bytes = exited->out_bytes;
   end.err_bytes = exited->err_bytes;
+  end.made = exited->made;
   process->finish(std::move(end));
   self->record_end(*process);
   if (process->released_) self->forget(process);
@@ -193,10 +194,14 @@ std::shared_ptr<Process> Sandbox::add(std::uint32_t number, ProcessRequest reque
   request.variables.clear();
   request.files.clear();
   const auto process = std::make_shared<Process>(surroundings_.executor, *this, number, std::move(request));
-  process->oom_kills_before_ = oom_kills_;
-  process->pids_refused_before_ = pids_refused_;
+  charge(*process);
   processes_.emplace(number, process);
   return process;
+}
+
+void Sandbox::charge(Process& process) const {
+  process.oom_kills_before_ = oom_kills_;
+  process.pids_refused_before_ = pids_refused_;
 }
 
 // As if it had never been.

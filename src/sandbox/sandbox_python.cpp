@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "base/clock.hpp"
 #include "sandbox/sandbox.hpp"
 #include "sys/record.hpp"
 
@@ -52,6 +53,12 @@ Result<Streams> make_streams() {
 
 }  // namespace
 
+// Without keys everybody is one tenant.
+std::uint32_t ZygoteLines::of(const std::string& tenant) {
+  if (sharing_ == Sharing::everyone || tenant.empty() || tenant == kDefaultTenant) return 0;
+  return numbers_.emplace(tenant, static_cast<std::uint32_t>(numbers_.size() + 1)).first->second;
+}
+
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::give_birth(ProcessRequest request) {
   auto streams = make_streams();
   if (!streams) co_return tl::unexpected<Error>(streams.error());
@@ -59,7 +66,8 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::give_birth(ProcessRequest
   if (auto written = write_down(number, request); !written) co_return tl::unexpected<Error>(written.error());
   const bool no_input = request.input == InputMode::none;
   const auto process = add(number, std::move(request));
-  const auto wanted = this->request(wire::KeeperVerb::birth);
+  auto wanted = this->request(wire::KeeperVerb::birth);
+  wanted.zygote = surroundings_.zygotes.of(row_.tenant);
   ++births_;
   auto born = co_await surroundings_.keeper.ask(wanted, std::move(streams->child));
   --births_;
@@ -78,6 +86,37 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::give_birth(ProcessRequest
   co_return not_there();
 }
 
+async::Task<Result<>> Sandbox::keep_python_ready() {
+  const auto self = shared_from_this();
+  ProcessRequest request{
+      .kind = ProcessKind::internal, .argv = {"python3"}, .directory = "/", .input = InputMode::open, .channel = true};
+  auto born = co_await give_birth(std::move(request));
+  if (!born) co_return tl::unexpected<Error>(born.error());
+  if ((*born)->end() || (*born)->failure_) co_return fail(Errc::unavailable, "the interpreter did not start");
+  ++surroundings_.pythons.warm;
+  spare_ = std::move(*born);
+  co_return Result<>();
+}
+
+// It was born for nobody in particular: what the request says is told to init now.
+std::shared_ptr<Process> Sandbox::take_spare(ProcessRequest& request) {
+  const auto spare = std::exchange(spare_, nullptr);
+  if (!spare || spare->end() || !link_) return nullptr;
+  if (!write_down(spare->number(), request)) return nullptr;
+  const bool no_input = request.input == InputMode::none;
+  spare->request_ = std::move(request);
+  spare->request_.variables.clear();
+  spare->input_open_ = !no_input;
+  spare->started_at_ = std::chrono::steady_clock::now();
+  spare->started_unix_ms_ = unix_millis();
+  spare->oom_kills_before_ = oom_kills_;
+  spare->pids_refused_before_ = pids_refused_;
+  link_->limit_output(spare->number(), spare->request_.output_limit);
+  if (no_input) link_->end_input(spare->number());
+  flush();
+  return spare;
+}
+
 std::vector<std::shared_ptr<Process>> Sandbox::interpreters() const {
   std::vector<std::shared_ptr<Process>> out;
   for (const auto& [number, process] : processes_) {
@@ -93,6 +132,7 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessReque
   request.channel = true;
   request.directory = "/";  // it goes where its first message says
   if (request.argv.empty()) request.argv = {"python3"};
+  if (auto spare = take_spare(request)) co_return spare;
   auto born = co_await give_birth(request);
   if (born && !(*born)->failure_) {
     ++surroundings_.pythons.warm;
@@ -100,7 +140,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessReque
   }
   if (state_ != State::running || !link_) co_return not_there();
   ++surroundings_.pythons.cold;
-  request.argv = {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"};
+  // What it is known by stays behind the command: a server after us reads it there.
+  const auto known_by = std::exchange(request.argv, {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"});
+  request.argv.insert(request.argv.end(), known_by.begin() + 1, known_by.end());
   auto started = co_await attempt(request, wire::SpawnKind::program);
   if (started && (*started)->failure_) explain_failure(**started, "python3");
   co_return started;

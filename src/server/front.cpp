@@ -45,6 +45,21 @@ sandbox::Admission::Options admission_options(const config::Config& config) {
   return {.at_once = config.exec.max_concurrent, .waiting = config.exec.max_queued};
 }
 
+// What is asked for most: a sandbox with nothing said about it, and a run.
+sandbox::Pool::Options pool_options(const config::Config& config) {
+  const jail::Limits plain{
+      .memory_bytes = config.sandbox.memory_bytes,
+      .disk_bytes = std::min(config.sandbox.disk_bytes, sandbox::most_disk_bytes(config.sandbox.memory_bytes)),
+      .inodes = config.sandbox.inodes,
+      .pids = config.sandbox.pids,
+      .cpu_millis = config.sandbox.cpu_millis};
+  sandbox::Pool::Options options{.size = config.pool.size, .age = config.python.zygote_age};
+  options.kinds.push_back({.name = "sandbox", .limits = plain});
+  options.kinds.push_back(
+      {.name = "execute", .limits = doors::execute::limits_of(config), .python = config.python.warm});
+  return options;
+}
+
 sandbox::Admission::Options slot_options(const config::Config& config) {
   return {.at_once = config.execute.max_concurrent,
           .waiting = 10'000,
@@ -73,6 +88,7 @@ class Front {
   Task<> hear_signals();
   Task<> finish();
   void reload();
+  void watch_pool();
   void ask_for_keeper();
   void describe_metrics();
 
@@ -116,7 +132,11 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
       slots_(loop_.get_executor(), slot_options(*config_)),
       registry_(
           loop_.get_executor(), tasks_, *store_, run_dir_.get(),
-          {.max_sandboxes = config_->max_sandboxes, .enforcement = options_.enforcement},
+          {.max_sandboxes = config_->max_sandboxes,
+           .enforcement = options_.enforcement,
+           .zygotes = config_->python.zygotes == config::ZygoteSharing::tenant
+                          ? sandbox::ZygoteLines::Sharing::tenant
+                          : sandbox::ZygoteLines::Sharing::everyone},
           [this](std::string_view line) { log_.warn(line); }, [this] { ask_for_keeper(); }),
       files_(*store_, std::move(options_.files), config_->files.ttl),
       meter_(metrics_.registry()),
@@ -179,6 +199,22 @@ void Front::describe_metrics() {
   total("cove_sandboxes_expired_total", "Sandboxes ended because their time was over", counters.expired);
   total("cove_sandboxes_lost_total", "Sandboxes that ended although nobody asked", counters.lost);
   total("cove_sandboxes_adopted_total", "Sandboxes taken over from the server before", counters.adopted);
+  using State = sandbox::Kernel::State;
+  for (const auto state : {State::starting, State::idle, State::busy, State::dead}) {
+    metrics_.watch("cove_kernels", "Kernels there are",
+                   [this, state] { return static_cast<double>(registry_.kernels().count(state)); },
+                   {{"state", std::string(name_of(state))}});
+  }
+  for (const auto reason : sandbox::all_reasons()) {
+    metrics_.watch_total("cove_kernel_executions_total", "Executions in kernels that are over",
+                         [this, reason] { return static_cast<double>(registry_.kernels().ended(reason)); },
+                         {{"reason", std::string(name_of(reason))}});
+  }
+  const auto& pythons = registry_.python_starts();
+  metrics_.watch_total("cove_python_starts_total", "Interpreters started: forked from a warm one, or cold",
+                       [&pythons] { return static_cast<double>(pythons.warm); }, {{"birth", "warm"}});
+  metrics_.watch_total("cove_python_starts_total", "Interpreters started: forked from a warm one, or cold",
+                       [&pythons] { return static_cast<double>(pythons.cold); }, {{"birth", "cold"}});
 }
 
 Task<> Front::start() {
@@ -188,6 +224,8 @@ Task<> Front::start() {
     log_.info(fmt::format("files swept={}", *swept));
   const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(options_.keeper)));
   if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
+  registry_.pool().open(pool_options(*config_));
+  watch_pool();
   asio::ip::tcp::acceptor acceptor(loop_);
   acceptor.assign(config_->listen.host.find(':') == std::string::npos ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
                   options_.listener.release());
@@ -222,6 +260,24 @@ Task<> Front::hear_supervisor() {
   }
 }
 
+void Front::watch_pool() {
+  for (const auto& shelf : registry_.pool().shelves()) {
+    const Metrics::Labels kind{{"kind", shelf.kind.name}};
+    metrics_.watch(
+        "cove_pool_ready", "Sandboxes that stand ready", [&shelf] { return static_cast<double>(shelf.ready.size()); },
+        kind);
+    metrics_.watch(
+        "cove_pool_oldest_seconds", "Age of the oldest sandbox that stands ready",
+        [this, &shelf] { return static_cast<double>(registry_.pool().oldest(shelf).count()) / 1000; }, kind);
+    metrics_.watch_total(
+        "cove_pool_hits_total", "Sandboxes that stood ready when they were asked for",
+        [&shelf] { return static_cast<double>(shelf.hits); }, kind);
+    metrics_.watch_total(
+        "cove_pool_misses_total", "Sandboxes that had to be made when they were asked for",
+        [&shelf] { return static_cast<double>(shelf.misses); }, kind);
+  }
+}
+
 void Front::reload() {
   auto input = options_.reload_from;
   if (!config_->file.empty()) input.file = options_.directory + "/" + options_.configuration_copy;
@@ -239,6 +295,7 @@ void Front::reload() {
   slots_.set_options(slot_options(*config_));
   files_.set_ttl(config_->files.ttl);
   registry_.set_max_sandboxes(config_->max_sandboxes);
+  registry_.pool().open(pool_options(*config_));
   server_.reload(http_options(*config_));
   std::string applied;
   for (const auto& key : plan.applied) applied += (applied.empty() ? "" : ",") + key;
@@ -266,6 +323,7 @@ Task<> Front::hear_signals() {
 
 // What runs may end by itself for a while; then it is ended. What the configuration says about sandboxes is done last.
 Task<> Front::finish() {
+  co_await registry_.pool().close();
   const auto until = Clock::now() + config_->drain;
   const auto busy = [this] {
     return admission_.inside() > 0 || admission_.waiting() > 0 || slots_.waiting() > 0 || sandboxes_.transfers > 0 ||
@@ -277,6 +335,7 @@ Task<> Front::finish() {
       if (process->request().kind == sandbox::ProcessKind::exec) process->stop(sandbox::Reason::shutdown);
     }
   }
+  registry_.kernels().cancel_all(sandbox::Reason::shutdown);
   const auto last = Clock::now() + std::chrono::milliseconds(hurry_ ? 500 : 3000);
   while (admission_.inside() > 0 && Clock::now() < last) co_await async::sleep_for(std::chrono::milliseconds(10));
   // What nobody can find again goes in any case.

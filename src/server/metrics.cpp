@@ -42,13 +42,15 @@ void Metrics::count(const http::AccessRecord& record) {
   bytes_out_.Increment(static_cast<double>(record.bytes_out));
 }
 
-void Metrics::watch(const std::string& name, const std::string& help, std::function<double()> read) {
-  auto& gauge = prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add({});
+void Metrics::watch(const std::string& name, const std::string& help, std::function<double()> read,
+                    const Labels& labels) {
+  auto& gauge = prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add(labels);
   watched_.push_back({.gauge = &gauge, .read = std::move(read)});
 }
 
-void Metrics::watch_total(const std::string& name, const std::string& help, std::function<double()> read) {
-  auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add({});
+void Metrics::watch_total(const std::string& name, const std::string& help, std::function<double()> read,
+                          const Labels& labels) {
+  auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels);
   watched_.push_back({.counter = &counter, .read = std::move(read)});
 }
 

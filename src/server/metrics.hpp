@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "http/access_log.hpp"
@@ -19,10 +20,12 @@ class Metrics {
   Metrics();
 
   void count(const http::AccessRecord& record);
+  using Labels = std::map<std::string, std::string>;
   // A number that `read` gives when asked.
-  void watch(const std::string& name, const std::string& help, std::function<double()> read);
+  void watch(const std::string& name, const std::string& help, std::function<double()> read, const Labels& labels = {});
   // The same for one that only grows.
-  void watch_total(const std::string& name, const std::string& help, std::function<double()> read);
+  void watch_total(const std::string& name, const std::string& help, std::function<double()> read,
+                   const Labels& labels = {});
 
   // For rooms that count by themselves.
   [[nodiscard]] prometheus::Registry& registry() { return registry_; }

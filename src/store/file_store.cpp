@@ -17,6 +17,14 @@ namespace {
 constexpr std::string_view kDraft = ".draft-";
 constexpr std::uint32_t kPage = 256;
 
+// What goes wrong with the directory is ours; only a disk that is full, or descriptors that are used up, are worth
+// telling apart.
+tl::unexpected<Error> trouble(int sys_errno, const char* what) {
+  auto failed = fail_errno(sys_errno, "{}", what);
+  if (failed.value().code != Errc::over_limit) failed.value().code = Errc::io;
+  return failed;
+}
+
 }  // namespace
 
 std::string new_uuid() {
@@ -48,7 +56,7 @@ FileStore::Draft::~Draft() {
 
 Result<> FileStore::Draft::append(std::string_view bytes) {
   if (const auto written = write_all(file_.get(), bytes); !written)
-    return fail_errno(written.error().sys_errno, "write a file");
+    return trouble(written.error().sys_errno, "write a file");
   hash_.add(bytes);
   size_ += bytes.size();
   return {};
@@ -57,7 +65,7 @@ Result<> FileStore::Draft::append(std::string_view bytes) {
 Result<FileStore::Draft> FileStore::begin() {
   auto name = fmt::format("{}{:016x}", kDraft, random_number<std::uint64_t>());
   UniqueFd file(::openat(directory_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return fail_errno(errno, "make a file");
+  if (!file) return trouble(errno, "make a file");
   return Draft(*this, std::move(name), std::move(file));
 }
 
@@ -70,7 +78,7 @@ Result<FileRow> FileStore::keep(Draft draft, std::string tenant, std::string nam
               .sha256 = draft.hash_.hex()};
   // The content first: what is known of can then always be read. A crash between the two leaves what sweep() removes.
   if (::renameat(directory_.get(), draft.name_.c_str(), directory_.get(), row.id.c_str()) != 0)
-    return fail_errno(errno, "name a file");
+    return trouble(errno, "name a file");
   draft.file_.reset();
   if (auto written = table_.insert(row); !written) {
     unlink(row.id);
@@ -89,7 +97,7 @@ Result<FileRow> FileStore::find(std::string_view tenant, std::string_view id) {
 
 Result<UniqueFd> FileStore::open(const FileRow& row) const {
   UniqueFd file(::openat(directory_.get(), row.id.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file) return fail_errno(errno, "open a file");
+  if (!file) return trouble(errno, "open a file");
   return file;
 }
 
@@ -157,7 +165,7 @@ Result<std::size_t> FileStore::sweep() {
   const int copy = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
                                                     [](DIR* dir) { return ::closedir(dir); });
-  if (!entries) return fail_errno(errno, "read the directory of files");
+  if (!entries) return trouble(errno, "read the directory of files");
   while (const auto* entry = ::readdir(entries.get())) {
     const std::string name(entry->d_name);
     if (!name.starts_with(kDraft) && (!is_uuid(name) || known.contains(name))) continue;

@@ -174,6 +174,7 @@ std::string encode(const Exited& message) {
   writer.number(message.cpu_usec);
   writer.number(message.disk_free_bytes);
   writer.number(message.disk_free_inodes);
+  writer.number(message.made);
   return out;
 }
 
@@ -187,6 +188,7 @@ std::optional<Exited> decode_exited(std::string_view payload) {
   message.cpu_usec = reader.number<std::uint64_t>();
   message.disk_free_bytes = reader.number<std::uint64_t>();
   message.disk_free_inodes = reader.number<std::uint64_t>();
+  message.made = reader.number<std::uint32_t>();
   if (!reader.complete()) return std::nullopt;
   return message;
 }

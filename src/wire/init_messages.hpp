@@ -97,7 +97,10 @@ struct Exited {
   std::uint64_t cpu_usec = 0;  // of the process and of the children it waited for
   std::uint64_t disk_free_bytes = 0;
   std::uint64_t disk_free_inodes = 0;
+  std::uint32_t made = 0;  // entries of the workspace at its end, as far as two, besides kProgramFile
 };
+// Where a Python program lies: /workspace/…
+inline constexpr const char* kProgramFile = "__main__.py";
 
 // What a new front is told of a process that it did not start.
 enum class ProcessState : std::uint8_t { starting, running, ended };

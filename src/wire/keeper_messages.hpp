@@ -48,6 +48,8 @@ struct KeeperRequest {
   std::int32_t host_uid = -1;
   SandboxBirths births{};
   GroupName group;
+  std::uint32_t zygote = 0;  // with `birth`: which line of zygotes; those of one line share their memory's layout
+  std::uint32_t reserved2 = 0;
 };
 
 enum class KeeperWord : std::uint32_t {

@@ -10,7 +10,9 @@ namespace cove::zygote {
 // What passes between the keeper and a zygote over one SOCK_SEQPACKET pair, and from a newborn over its report pipe.
 // Same host, same build: the machine's own layout is the wire.
 
-inline constexpr int kSocket = 3;  // in the zygote
+// In the zygote: its socket, and its own directory in /proc, which its root does not have.
+inline constexpr int kSocket = 3;
+inline constexpr int kOwnProc = 4;
 
 // The descriptors beside a BirthRequest, in order; then the control group's v2 directory if there is one, then v1
 // `tasks` files.

@@ -5,13 +5,17 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sys/privilege.hpp"
@@ -154,7 +158,41 @@ bool give_birth(Birth& birth) noexcept {
   return false;
 }
 
+// Memory of this process that was written to and belongs to no file, as [begin, end) of whole huge pages.
+template <typename Use>
+void for_each_heap(Use use) {
+  const UniqueFd maps(::openat(kOwnProc, "maps", O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char chunk[4096];
+  for (ssize_t n = 0; (n = ::read(maps.get(), chunk, sizeof chunk)) > 0;)
+    text.append(chunk, static_cast<std::size_t>(n));
+  for (std::size_t line = 0; line < text.size(); line = text.find('\n', line) + 1) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    unsigned long inode = 0;
+    char mode[5] = {};
+    char name[16] = {};
+    const int fields =
+        std::sscanf(text.c_str() + line, "%lx-%lx %4s %*x %*s %lu %15s", &begin, &end, mode, &inode, name);
+    const bool heap = fields == 4 || std::strcmp(name, "[heap]") == 0;
+    if (fields < 4 || inode != 0 || mode[1] != 'w' || !heap) continue;
+    constexpr unsigned long kHuge = 2UL << 20;
+    begin = (begin + kHuge - 1) / kHuge * kHuge;
+    end = end / kHuge * kHuge;
+    if (begin < end) use(reinterpret_cast<void*>(begin), end - begin);
+  }
+}
+
+// A fork copies one entry for a huge page where it would copy 512, and an exit drops one; a child that writes into one
+// still copies 4 KiB. A kernel that cannot leaves everything as it was.
+void collapse_memory() {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, since 6.1
+  for_each_heap([](void* begin, std::size_t size) { ::madvise(begin, size, kCollapse); });
+  ::close(kOwnProc);
+}
+
 int serve() {
+  collapse_memory();
   // Its children begin so as well. To rely on the change of ids for that is not enough: without root there is none, and
   // fs.suid_dumpable may say otherwise.
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -37,14 +37,16 @@ constexpr const char* kEnvironment[] = {
 // To enter a sandbox's namespaces through its init, which nobody may look into, and to take its ids.
 constexpr int kCapabilities[] = {CAP_SYS_ADMIN, CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SETUID, CAP_SETGID};
 
-bool set_descriptors(int socket) noexcept {
+bool set_descriptors(int socket, int own_proc) noexcept {
   const int moved = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
+  const int moved_proc = ::fcntl(own_proc, F_DUPFD_CLOEXEC, 10);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (moved < 0 || null < 0) return false;
+  if (moved < 0 || moved_proc < 0 || null < 0) return false;
   for (int fd = 0; fd <= 2; ++fd) {
     if (::dup2(null, fd) < 0) return false;
   }
-  return ::dup2(moved, kSocket) >= 0 && ::syscall(SYS_close_range, kSocket + 1, ~0U, 0) == 0;
+  return ::dup2(moved, kSocket) >= 0 && ::dup2(moved_proc, kOwnProc) >= 0 &&
+         ::syscall(SYS_close_range, kOwnProc + 1, ~0U, 0) == 0;
 }
 
 // A host short of memory takes a zygote before it takes anything of its own; children inherit that.
@@ -62,9 +64,10 @@ bool volunteer() noexcept {
   for (std::size_t i = 0; i < std::size(kEnvironment); ++i) environment[i] = const_cast<char*>(kEnvironment[i]);
   for (int number = 1; number < 32; ++number) ::signal(number, SIG_DFL);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  const int own_proc = ::open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
   const bool ready = volunteer() && sys::make_private() && jail::make_storage(plan) && jail::make_root(plan) &&
                      jail::make_trees(plan) && jail::make_devices(plan) && sys::change_root(".") &&
-                     jail::reset_process() && set_descriptors(socket) && sys::keep_only(kCapabilities) &&
+                     jail::reset_process() && set_descriptors(socket, own_proc) && sys::keep_only(kCapabilities) &&
                      sys::set_no_new_privileges();
   if (ready) ::execve(argv[0], argv, environment.data());
   ::_exit(125);

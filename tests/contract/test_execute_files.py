@@ -327,6 +327,36 @@ def test_a_directory_of_ones_own(tmp_path, fresh_server):
     assert (os.stat("/tmp").st_mode & 0o1777) == 0o1777
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="changing to another user needs root")
+def test_without_root_everything_works_too(tmp_path_factory):
+    import shutil
+    import subprocess
+    import tempfile
+    from conftest import COVE
+    nobody = 65534
+    with tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
+        os.chmod(directory, 0o755)
+        os.chown(directory, nobody, nobody)
+        shutil.copy(COVE, directory + "/cove")
+        server = Server()
+        arguments = [directory + "/cove", "serve", "--listen", "127.0.0.1:0", "--allow-degraded", "--state-dir", directory + "/state"]
+        with open(server.log_path, "wb") as log:
+            process = subprocess.Popen(arguments, stdout=log, stderr=log, user=nobody, group=nobody, extra_groups=[], cwd=directory, env={"HOME": directory, "PATH": os.environ["PATH"]})
+        try:
+            assert wait_until(lambda: "serving on" in server.log or process.poll() is not None, 30)
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", server.log)
+            if not found:
+                pytest.skip("this host lets no ordinary user serve: " + server.log[-300:])
+            server.port = int(found[1])
+            result = run(server, "open('o', 'w').write(open('i').read() * 2)", files=staged(("i", keep(server, "ab"))))
+            assert outputs(server, result) == {"o": b"abab"}
+            assert sorted(os.listdir(directory + "/state/front/files")) == sorted(entry["file_id"] for entry in server.get("/v1/files").json["files"])
+        finally:
+            process.terminate()
+            process.wait(20)
+            server.close()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_full_disk_is_said_to_be_full(tmp_path, fresh_server):
     import subprocess
@@ -340,6 +370,8 @@ def test_a_full_disk_is_said_to_be_full(tmp_path, fresh_server):
         assert os.listdir(place) == [], "and nothing is left of it"
         answer = ask(server, "open('f', 'wb').write(bytes(3 << 20))", timeout_ms=20000)
         assert answer.status == 507
+        assert ask(server, "open('a', 'w').write('fits')\nopen('f', 'wb').write(bytes(3 << 20))", timeout_ms=20000).status == 507
+        assert os.listdir(place) == [] and server.get("/v1/files").json == {"files": []}, "of outputs that do not all fit none is kept"
         [(name, data)] = __import__("interpreter").stream(server, "open('f', 'wb').write(bytes(3 << 20))\nNone", last_line_interactive=False)
         assert name == "error" and data["message"]
         assert fetch(server, keep(server, "small")) == b"small"

@@ -273,11 +273,12 @@ def test_a_keeper_that_dies_under_a_run_does_not_end_it(fresh_server):
     import os
     import signal
     server = fresh_server()
-    results = []
-    thread = threading.Thread(target=lambda: results.append(ask(server, "import time; time.sleep(2); print('whole')", timeout_ms=20000)))
+    results, marker = [], new_marker()
+    code = f"import subprocess; subprocess.run(['bash', '-c', 'sleep 2; : {marker}']); print('whole')"
+    thread = threading.Thread(target=lambda: results.append(ask(server, code, timeout_ms=20000)))
     thread.start()
-    assert wait_until(lambda: sandboxes(server) == 1, 5)
+    assert wait_until(lambda: processes_with(marker), 10)
     os.kill(server.keeper(), signal.SIGKILL)
     thread.join(30)
-    assert results[0].json["stdout"] == "whole\n"
+    assert results[0].status == 200 and results[0].json["stdout"] == "whole\n", results[0]
     assert wait_until(lambda: sandboxes(server) == 0, 20)

@@ -76,7 +76,7 @@ def test_the_parameters_of_a_path_are_declared():
 def test_api_md_and_the_description_speak_of_the_same_paths():
     prose = (pathlib.Path(ROOT) / "docs" / "api.md").read_text()
     for _, path in OPERATIONS:
-        short = re.sub(r"^/v1/sandboxes/\{id\}(?=/(processes|files))", "", path)
+        short = re.sub(r"^/v1/sandboxes/\{id\}(?=/(processes|kernels|files))", "", path)
         assert short in prose or short.rsplit("/", 1)[1] in prose, path
 
 
@@ -128,6 +128,11 @@ ANSWERS = [
     ("post", BOX + "/exec", {"cmd": ["echo", "x"]}, 200), ("post", BOX + "/exec", {"cmd": ["sh", "-c", "kill -9 $$"]}, 200), ("post", BOX + "/exec", {"cmd": []}, 400), ("post", BOX + "/processes", {"cmd": ["true"]}, 201),
     ("get", BOX + "/processes", None, 200), ("get", BOX + "/processes/{pid}", None, 200), ("get", BOX + "/processes/{pid}/events", None, 200), ("get", "/v1/events", None, 200), ("put", BOX + "/files?path=f", b"data", 200),
     ("get", BOX + "/files/stat?path=f", None, 200), ("get", BOX + "/files/list", None, 200), ("post", BOX + "/files/mkdir", {"path": "d"}, 200), ("post", BOX + "/files/rename", {"from": "f", "to": "g"}, 200),
+    ("post", BOX + "/kernels", {}, 201), ("get", BOX + "/kernels", None, 200), ("get", BOX + "/kernels/{kid}", None, 200), ("post", BOX + "/kernels/{kid}/execute", {"code": "display(1); x = [1]; x"}, 200),
+    ("post", BOX + "/kernels/{kid}/execute", {"code": "1/0", "userExpressions": {"a": "1"}}, 200), ("post", BOX + "/kernels/{kid}/execute?detach=true", {"code": "1"}, 202), ("post", BOX + "/kernels/{kid}/execute", {}, 400),
+    ("get", BOX + "/kernels/{kid}/variables", None, 200), ("post", BOX + "/kernels/{kid}/complete", {"code": "pri"}, 200), ("post", BOX + "/kernels/{kid}/inspect", {"code": "print"}, 200), ("post", BOX + "/kernels/{kid}/is_complete", {"code": "if x:"}, 200),
+    ("get", BOX + "/kernels/{kid}/history", None, 200), ("post", BOX + "/kernels/{kid}/history", {"output": True}, 200), ("get", BOX + "/kernels/{kid}/comms", None, 200), ("post", BOX + "/kernels/{kid}/comms", {"type": "close", "commId": "none"}, 200),
+    ("post", BOX + "/kernels/{kid}/restart", None, 200), ("post", BOX + "/kernels/{kid}/input", {"value": "x"}, 409), ("get", BOX + "/kernels/{kid}/executions/e1", None, 404),
     ("get", BOX + "/files/stat?path=none", None, 404), ("post", BOX + "/files/rename", {"from": "none", "to": "g"}, 404), ("get", BOX + "/files/stat", None, 400),
 ]
 
@@ -136,14 +141,14 @@ def test_answers_are_what_the_description_says(server, sandbox):
     first = server.start_process(sandbox, "sh", "-c", "echo out; echo err >&2; exit 3")["id"]
     server.ended(sandbox, first)
     for method, path, body, status in ANSWERS:
-        answer = server.request(method.upper(), path.replace("{id}", sandbox).replace("{pid}", first), body)
+        answer = server.request(method.upper(), path.replace("{id}", sandbox).replace("{pid}", first).replace("{kid}", "k1").replace("{eid}", "e1"), body)
         assert answer.status == status, (method, path, answer)
-        response = described(method, path.partition("?")[0], status)
+        response = described(method, path.partition("?")[0].replace("/executions/e1", "/executions/{eid}"), status)
         response = resolve(response["$ref"]) if "$ref" in response else response
         found = mismatch(answer.json, response["content"]["application/json"]["schema"])
         assert found is None, f"{method} {path}: {found}"
 
 
-@pytest.mark.parametrize("name", ["Sandbox", "Process", "Event", "Entry", "Error", "ExecRequest", "ExecResult", "CreateRequest"])
+@pytest.mark.parametrize("name", ["Sandbox", "Process", "Event", "Entry", "Error", "ExecRequest", "ExecResult", "CreateRequest", "Kernel", "ExecuteRequest", "ExecutionResult"])
 def test_the_schemas_people_look_for_are_there(name):
     assert DOCUMENT["components"]["schemas"][name]

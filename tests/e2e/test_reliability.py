@@ -18,35 +18,13 @@ import pytest
 
 import server as server_module
 from conftest import COVE, HostState, leaving_nothing, new_marker, processes_with, wait_until
-from hostile import (PATIENT, SOAK, alive, bounded_memory, cpu_seconds, descriptors, front, head, idle, make_key, memory_kib, metric, server_with_tenants)
+from hostile import (PATIENT, SOAK, alive, bounded_memory, cpu_seconds, descriptors, front, head, idle, inits, make_key, memory_kib, metric, server_with_tenants)
 from server import Server, at, joined, new_id, tar_gz
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="faults are injected and filesystems mounted as root")
 
 
 # --- the server as the host sees it
-
-def below(server):
-    processes = HostState.all_processes()
-    found = {server.pid}
-    while more := {pid for pid, (_, parent) in processes.items() if parent in found} - found:
-        found |= more
-    return {pid: processes[pid][0] for pid in found if pid in processes}
-
-
-def inits(server):
-    """Host pids of the living inits: one for every sandbox there really is."""
-    return {pid for pid, name in below(server).items() if name in ("cove-init", "init") and server.alive(pid) and first_of_its_namespace(pid)}
-
-
-def first_of_its_namespace(pid):
-    """Init itself, and not one of those it forked to watch over a command."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("NSpid:"):
-                return line.split()[-1] == "1" and len(line.split()) > 2
-    return False
-
 
 def init_of(server, make):
     """(what make() said, pid of the init it made)."""

@@ -181,6 +181,27 @@ def test_what_is_written_to_the_descriptors_goes_to_the_pipes(kernel):
     kernel.pump(lambda: kernel.stdout == "rawsub\n" and kernel.stderr == "err\n")
 
 
+def test_what_a_cells_programs_wrote_is_read_before_its_reply(kernel):
+    for size in (10, 200_000, 1_000_000):
+        before = len(kernel.stdout)
+        kernel.execute(f"import subprocess; x = subprocess.run(['head', '-c', '{size}', '/dev/zero'])")
+        assert len(kernel.stdout) - before == size
+    began = time.monotonic()
+    kernel.execute("import os; null = os.open('/dev/null', os.O_WRONLY); os.dup2(null, 1); os.close(2)")
+    assert kernel.execute("1 + 1").result == "2" and time.monotonic() - began < 5, "a cell may have replaced or closed them"
+
+
+def test_a_message_that_a_host_left_half_sent_is_forgotten(kernel):
+    kernel.channel.send(b"\x01" + b'{"op": "execute", "id": 900, "content": {"code": "x = ')
+    assert kernel.execute("'whole'").result == "'whole'"
+
+
+def test_what_a_thread_says_between_cells_is_not_the_next_cells(kernel):
+    kernel.execute("import threading\ngo, gone = threading.Event(), threading.Event()\ndef say():\n  go.wait(); print('between', end='', flush=False); gone.set()\nthread = threading.Thread(target=say); thread.start()\nthreading.Timer(0.2, go.set).start()")
+    time.sleep(0.6)
+    assert kernel.execute("print('mine', gone.is_set())").text() == "mine True\n"
+
+
 def test_displays_can_be_updated(shared):
     events = shared.execute("h = display('one', display_id='mine')\nh.update('two')\ndisplay('three', display_id='mine', update=True);")
     assert [(m["type"], m["content"]["data"]["text/plain"], m["content"]["transient"]) for m in events[1:-1]] == [

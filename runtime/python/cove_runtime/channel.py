@@ -1,6 +1,7 @@
 """The one line to the host: JSON messages in records of at most 64 KiB, one write and one read each."""
 import _json  # the C half of json, without the regular expressions that json itself would import first
 import os
+import select
 
 from .own import builtins as __builtins__  # noqa: F401
 
@@ -30,6 +31,10 @@ _pieces = _json.make_encoder(None, _refuse, quoted, None, ":", ",", False, False
 def encode(value):
     """The JSON text of a value. ValueError, TypeError or RecursionError when it has none."""
     return "".join(_pieces(value, 0))
+
+
+def decode(text):
+    return _scan(text, 0)[0]
 
 
 def whole(text):
@@ -63,6 +68,12 @@ class Channel:
             flags = (FIRST if at == 0 else 0) | (LAST if at + RECORD - 1 >= len(data) else 0)
             _write(self.descriptor, bytes([flags]) + view[at:at + RECORD - 1])
 
+    def waits(self, patience):
+        """Whether a message, or the end, is there or comes within so many milliseconds."""
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        return bool(poll.poll(patience))
+
     def receive(self):
         """The next message. EOFError when the host has closed."""
         pieces = []
@@ -70,9 +81,11 @@ class Channel:
             record = _read(self.descriptor, RECORD)
             if not record:
                 raise EOFError
+            if record[0] & FIRST:
+                pieces.clear()  # a host that died in the middle of one
             pieces.append(record[1:])
             if record[0] & LAST:
-                return _scan(b"".join(pieces).decode(), 0)[0]
+                return decode(b"".join(pieces).decode())
 
     def close(self):
         _close(self.descriptor)

@@ -1,10 +1,13 @@
 """A kernel: requests in, one after another; messages out, the reply last."""
 import collections
+import fcntl
 import io
 import os
 import platform
 import select
 import sys
+import termios
+import time
 
 from . import lean  # noqa: F401, I001 — before anything else of IPython's
 from IPython.utils.tokenutil import token_at_cursor
@@ -17,7 +20,8 @@ from .interrupts import Interrupts
 from .own import builtins as __builtins__  # noqa: F401
 from .streams import Outlet, Stream
 
-_getpid, _exit = os.getpid, os._exit
+_getpid, _exit, _ioctl, _sleep, _FIONREAD = os.getpid, os._exit, fcntl.ioctl, time.sleep, termios.FIONREAD
+_DRAIN = 200  # milliseconds that a reply waits at most for what a process goes on writing
 
 LANGUAGE = {
     "name": "python", "version": platform.python_version(), "mimetype": "text/x-python", "file_extension": ".py",
@@ -131,6 +135,7 @@ class Kernel:
     def _answer(self, request):
         op = request.get("op")
         kind, handler = self._answers.get(op, ("done", None))
+        self.outlet.flush()  # what a thread has said between cells is not the next one's
         self.outlet.parent, self._unanswered = request.get("id"), kind
         try:
             content = handler(request.get("content") or {}) if handler else _failed(LookupError(f"no such request: {op}"))
@@ -145,6 +150,8 @@ class Kernel:
 
     def _reply(self, kind, content):
         self.interrupts.install()
+        if kind == "execute_reply":
+            _drain()
         self.outlet.send(kind, content)
         self.outlet.parent = self._unanswered = None
 
@@ -272,6 +279,17 @@ class Kernel:
                 if content.get("error"):
                     raise EOFError
                 return str(content.get("value", ""))
+
+
+def _drain():
+    """What the cell's processes wrote goes before the reply: the host reads the pipes and the channel side by side."""
+    for _ in range(_DRAIN):
+        try:
+            if not any(_ioctl(1, _FIONREAD, b"\0\0\0\0")) and not any(_ioctl(2, _FIONREAD, b"\0\0\0\0")):
+                return
+        except OSError:  # a cell has closed them
+            return
+        _sleep(0.001)
 
 
 def _failed(error):

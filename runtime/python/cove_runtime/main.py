@@ -5,6 +5,7 @@ from . import birth
 from .channel import Channel, encode
 
 _kernel = None  # in a warm parent and its children
+_PATIENCE = 5  # ms: one that was born for somebody has its message by then; any other waits, and has the time
 
 
 def live(channel_fd=3):
@@ -12,8 +13,9 @@ def live(channel_fd=3):
     os.set_inheritable(channel_fd, False)
     channel = Channel(channel_fd)
     birth.reseed()
-    if _kernel is not None:
-        _kernel.stretch()
+    if _kernel is not None and not channel.waits(_PATIENCE):
+        from . import program
+        program.stretch()
     try:
         begin = channel.receive()
     except (EOFError, OSError):
@@ -25,6 +27,8 @@ def live(channel_fd=3):
         os._exit(1)
     # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
     if begin.get("mode") == "kernel":
+        if _kernel is not None:
+            _kernel.stretch()
         kernel = _kernel or _new_kernel()
         birth.search_path("")
         kernel.start(begin, channel)

@@ -11,6 +11,8 @@ import sys
 import types
 from importlib.machinery import SourceFileLoader
 
+from .birth import settle
+from .channel import decode, encode
 from .units import compiled
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -30,6 +32,26 @@ def run(begin, channel):
     channel.close()
     status = _ended(lambda: _execute(code, path, module, bool(begin.get("interactive"))))
     _leave(status)
+
+
+_STREAMS = ("stdin", "__stdin__", "stdout", "__stdout__", "stderr", "__stderr__")
+
+
+def stretch():
+    """In a new child that waits: goes the way of a program, so that the pages it writes to are there when one comes."""
+    before = [getattr(sys, name) for name in _STREAMS]
+    path = "/workspace/__main__.py"
+    begin = decode(encode({"env": dict(os.environ), "cwd": os.getcwd(), "code": "print(1)\n1", "path": path}))
+    settle(begin)
+    _streams()
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __loader__=SourceFileLoader("__main__", path), __builtins__=builtins)
+    sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    _execute(begin["code"], path, module, True)
+    linecache.cache.pop(path, None)
+    builtins.__dict__.pop("_", None)
+    for name, stream in zip(_STREAMS, before):
+        setattr(sys, name, stream)
 
 
 def _write(path, code):

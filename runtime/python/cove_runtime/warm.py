@@ -18,11 +18,14 @@ CELLS = [
     "1 / 0",
     "def f(:",
     "%who",
-    "x = !true",
 ]
+COMMAND = "x = !true"
 PANDAS = "import pandas\npandas.DataFrame({'a': [1.5], 'b': ['x']})"
+DESCRIBE = "import numpy, pandas\nprint(pandas.DataFrame({'a': numpy.arange(3.0), 'b': ['x', 'y', 'z']}).describe())"
 MATPLOTLIB = "import matplotlib.pyplot as plt\nplt.plot([1, 2], label='x')\nplt.title('x')\nplt.legend()\nplt.show()"
 
+
+_ROUNDS = 16  # until CPython has specialized what they run: a child that does it writes to the code, and so to pages that were shared
 
 _register = atexit.register
 
@@ -34,8 +37,24 @@ def _register_others(function, *args, **kwargs):
     return function
 
 
+_ARENA, _ARENAS = 1 << 20, 64
+_SMALL = 512  # the largest object that lives in one
+_pegs = []
+
+
+def _claim_memory():
+    """Has the interpreter map its arenas side by side, before libraries are mapped between them: only what is as long as a
+    huge page can become one (_gather_memory). A peg in each keeps it until it is needed, or settle() lets it go."""
+    each = _ARENA // _SMALL
+    taken = [None] * (_ARENAS * each)
+    for at in range(len(taken)):
+        taken[at] = bytes(_SMALL - bytes().__sizeof__())
+    _pegs.extend(taken[::each])
+
+
 def load(modules):
     """Those that are missing are left out: a template without pandas is none the worse."""
+    _claim_memory()
     atexit.register = _register_others
     settings = dict.fromkeys(_SINGLE, "1")
     try:
@@ -67,7 +86,10 @@ def rehearse(kernel):
     kernel.appear()
     cells = list(CELLS)
     if "pandas" in sys.modules:
-        cells.append(PANDAS)
+        cells += [PANDAS, DESCRIBE]
+    for cell in cells * _ROUNDS:
+        shell.run_cell(cell, store_history=True)
+    cells = [COMMAND]
     if "matplotlib.pyplot" in sys.modules:
         shell.figures.add_options()
         cells.append(MATPLOTLIB)
@@ -91,6 +113,7 @@ def settle():
     font_manager = sys.modules.get("matplotlib.font_manager")
     if font_manager is not None:
         font_manager._get_font.cache_clear()  # they hold descriptors, which no child keeps
+    _pegs.clear()
     gc.collect()
     _gather_memory()
     gc.freeze()

@@ -87,6 +87,7 @@ Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operati
   if (services.draining())
     co_return tl::unexpected<http::Response>(later(detail(503, "The server is shutting down"), limits.retry_after));
   const auto saturated = [&](std::string_view why) {
+    if (exchange.client_gone()) return refuse(503, "Nobody waits for it any more");
     services.meter.rejected(operation, 429, "concurrency_limit");
     return tl::unexpected<http::Response>(later(detail(429, why), limits.retry_after));
   };

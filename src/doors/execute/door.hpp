@@ -18,6 +18,9 @@ namespace cove::doors::execute {
 
 using async::Task;
 
+// Of every sandbox this door makes.
+jail::Limits limits_of(const config::Config& config);
+
 // What the door works with. Borrowed for the server's life.
 struct Services {
   sandbox::Registry& registry;

@@ -52,7 +52,7 @@ Task<Or<Run>> begin(Services& services, http::Exchange& exchange, Operation oper
   auto place = co_await take_place(services, exchange, operation);
   if (!place) co_return Refused(place.error());
   const auto principal = exchange.request().principal;
-  auto inputs = find_inputs(services, principal.tenant, request.files, Entrypoint::reserved);
+  auto inputs = co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved);
   if (!inputs) co_return Refused(inputs.error());
 
   Workplace::Options options{.name = run_name()};
@@ -102,7 +102,7 @@ Task<Result<Finished>> finish(Services& services, Run& run, std::function<bool()
   Finished finished;
   // Of a sandbox that has gone nothing can be read.
   if (end.reason != sandbox::Reason::sandbox_gone) {
-    auto files = co_await collect(services, run.workplace.sandbox(), run.tenant, run.inputs, std::move(abandoned));
+    auto files = co_await collect(services, run.workplace.sandbox(), end, run.tenant, run.inputs, std::move(abandoned));
     if (!files) co_return tl::unexpected<Error>(files.error());
     finished.files = std::move(*files);
   }

@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kChunk = 256U << 10;
 constexpr std::uint32_t kProcesses = 64;
+constexpr std::size_t kAtOnce = 256;            // questions to the database before others get a turn
 constexpr std::chrono::seconds kFileTime{120};  // for staging, and for collecting
 constexpr std::chrono::seconds kRoomTime{3};    // for processes that were killed to be gone
 
@@ -134,31 +135,40 @@ Task<Result<std::unique_ptr<sandbox::Helper>>> start_when_there_is_room(std::sha
 
 }  // namespace
 
-Or<std::vector<Input>> find_inputs(Services& services, const std::string& tenant,
-                                   const std::vector<FileReference>& files, Entrypoint entrypoint) {
-  std::vector<store::FileRow> rows;
+Task<Or<std::vector<Input>>> find_inputs(Services& services, std::string tenant, std::vector<FileReference> files,
+                                         Entrypoint entrypoint) {
+  using Refused = tl::unexpected<http::Response>;
+  std::vector<Input> inputs;
   for (const auto& file : files) {
     auto row = services.files.find(tenant, file.file_id);
     if (!row && row.error().code == Errc::not_found)
-      return refuse(404, fmt::format("File with ID '{}' not found for path '{}'.", file.file_id, file.path));
-    if (!row) return tl::unexpected<http::Response>(answer_to(row.error(), *services.config()));
-    rows.push_back(std::move(*row));
+      co_return refuse(404, fmt::format("File with ID '{}' not found for path '{}'.", file.file_id, file.path));
+    if (!row) co_return Refused(answer_to(row.error(), *services.config()));
+    auto pin = services.files.pin(*row);
+    inputs.push_back({.path = {}, .file = std::move(*row), .pin = std::move(pin)});
+    if (inputs.size() % kAtOnce == 0) co_await async::sleep_for(milliseconds(0));  // others first
   }
-  std::vector<std::string> paths;
-  for (const auto& file : files) {
-    auto path = staged_path(file.path, entrypoint);
-    if (const auto* problems = std::get_if<Problems>(&path)) return tl::unexpected<http::Response>(wrong(*problems));
-    paths.push_back(std::get<std::string>(std::move(path)));
+  std::map<std::string, std::size_t> last;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    auto path = staged_path(files[i].path, entrypoint);
+    if (const auto* problems = std::get_if<Problems>(&path)) co_return Refused(wrong(*problems));
+    inputs[i].path = std::get<std::string>(std::move(path));
+    last[inputs[i].path] = i;
   }
-  std::map<std::string_view, std::size_t> last;
-  for (std::size_t i = 0; i < paths.size(); ++i) last[paths[i]] = i;
-  std::vector<Input> inputs;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (last.at(paths[i]) != i) continue;
-    auto pin = services.files.pin(rows[i]);
-    inputs.push_back({.path = paths[i], .file = std::move(rows[i]), .pin = std::move(pin)});
+  std::vector<Input> counting;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool counts = last.at(inputs[i].path) == i;
+    if (counts) counting.push_back(std::move(inputs[i]));
   }
-  return inputs;
+  co_return counting;
+}
+
+jail::Limits limits_of(const config::Config& config) {
+  return {.memory_bytes = config.execute.memory_bytes,
+          .disk_bytes = sandbox::most_disk_bytes(config.execute.memory_bytes),
+          .inodes = config.sandbox.inodes,
+          .pids = kProcesses,
+          .cpu_millis = config.sandbox.cpu_millis};
 }
 
 Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& principal, Operation operation,
@@ -168,12 +178,8 @@ Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& p
   request.tenant = principal.tenant;
   request.name = std::move(options.name);
   request.purpose = options.purpose;
-  request.limits.memory_bytes = config->execute.memory_bytes;
-  // Everything a sandbox writes is memory: what it may write must leave some.
-  request.limits.disk_bytes = config->execute.memory_bytes / 4 * 3;
-  request.limits.inodes = config->sandbox.inodes;
-  request.limits.pids = kProcesses;
-  request.limits.cpu_millis = config->sandbox.cpu_millis;
+  request.python = config->python.warm && options.purpose == sandbox::Purpose::throwaway;
+  request.limits = limits_of(*config);
   if (options.ttl.count() > 0) {
     request.ttl = options.ttl;
     request.renewal = "none";
@@ -248,8 +254,10 @@ Task<Result<>> stage(Services& services, std::shared_ptr<sandbox::Sandbox> sandb
 }
 
 Task<Result<std::vector<OutputFile>>> collect(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox,
-                                              std::string tenant, const std::vector<Input>& inputs,
-                                              std::function<bool()> abandoned) {
+                                              sandbox::ProcessEnd end, std::string tenant,
+                                              const std::vector<Input>& inputs, std::function<bool()> abandoned) {
+  // Init looked when the program ended: most make nothing.
+  if (inputs.empty() && end.made == 0) co_return std::vector<OutputFile>();
   // What still runs would change what is read, and is over anyway.
   sandbox->kill_everything();
   const auto most = sandbox->row().disk_bytes;
@@ -266,9 +274,13 @@ Task<Result<std::vector<OutputFile>>> collect(Services& services, std::shared_pt
   known += "end\n";
   // One that takes no more has failed, which is seen below.
   if (co_await (*helper)->write(std::move(known))) (*helper)->end_input();
-  Collecting collecting(services, std::move(tenant), most, inodes);
+  Collecting collecting(services, tenant, most, inodes);
   const auto done = co_await collecting.run(**helper);
-  if (!done) co_return tl::unexpected<Error>(done.error());
+  if (!done) {
+    // Half of them are of no use: nobody is told of any.
+    for (const auto& file : collecting.files) static_cast<void>(services.files.remove(tenant, file.id).has_value());
+    co_return tl::unexpected<Error>(done.error());
+  }
   co_return std::move(collecting.files);
 }
 

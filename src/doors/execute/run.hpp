@@ -20,8 +20,8 @@ struct Input {
 };
 // 404 for the first id that is unknown, then 422 for the first path that is illegal. Of two with one path the later
 // counts.
-Or<std::vector<Input>> find_inputs(Services& services, const std::string& tenant,
-                                   const std::vector<FileReference>& files, Entrypoint entrypoint);
+Task<Or<std::vector<Input>>> find_inputs(Services& services, std::string tenant, std::vector<FileReference> files,
+                                         Entrypoint entrypoint);
 
 // A sandbox with this door's limits. Its end is seen to when this goes, unless it was given away.
 class Workplace {
@@ -59,11 +59,11 @@ struct OutputFile {
   std::string path;
   std::string id;
 };
-// Keeps every file of the workspace that is new or was changed. What the sandbox cannot tell of is left out, and the
-// log says so; fails when there is no room to keep them.
+// Keeps every file of the workspace that is new or was changed by the program that ended so. What the sandbox cannot
+// tell of is left out, and the log says so; fails when there is no room to keep them.
 Task<Result<std::vector<OutputFile>>> collect(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox,
-                                              std::string tenant, const std::vector<Input>& inputs,
-                                              std::function<bool()> abandoned);
+                                              sandbox::ProcessEnd end, std::string tenant,
+                                              const std::vector<Input>& inputs, std::function<bool()> abandoned);
 std::string to_json(const std::vector<OutputFile>& files);
 
 }  // namespace cove::doors::execute

@@ -43,7 +43,7 @@ Task<> create(Services& services, http::Exchange& exchange) {
   auto place = co_await take_place(services, exchange, Operation::session_create);
   if (!place) co_return co_await send(exchange, std::move(place.error()));
   const auto principal = exchange.request().principal;
-  const auto inputs = find_inputs(services, principal.tenant, request.files, Entrypoint::allowed);
+  const auto inputs = co_await find_inputs(services, principal.tenant, request.files, Entrypoint::allowed);
   if (!inputs) co_return co_await send(exchange, inputs.error());
   Workplace::Options options{.name = session_name(), .ttl = request.ttl, .purpose = sandbox::Purpose::named};
   auto workplace = co_await Workplace::make(services, principal, Operation::session_create, std::move(options));

@@ -14,6 +14,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{15};
+constexpr std::chrono::seconds kPlainAnswer{1};  // after this long the answer begins, and whitespace keeps it alive
+constexpr milliseconds kLook{200};               // how often it is seen whether the client is still there
 constexpr std::size_t kBatch = 256U << 10;
 constexpr std::size_t kMostElements = 50'000;
 
@@ -211,6 +213,14 @@ Result<std::vector<std::string>> environment_field(const json::object& object, s
   return variables;
 }
 
+Result<milliseconds> timeout_field(const json::object& object, const config::ExecLimits& limits) {
+  COVE_TRY(const auto seconds, number_field(object, "timeoutSeconds"));
+  if (!seconds) return limits.timeout;
+  if (!(*seconds > 0)) return wrong("timeoutSeconds", "must be greater than 0");
+  if (*seconds * 1000 > static_cast<double>(limits.max_timeout.count())) return limits.max_timeout;
+  return milliseconds(std::max<std::int64_t>(1, std::llround(*seconds * 1000)));
+}
+
 Result<bool> flag_query(const http::Request& request, std::string_view name) {
   const auto value = request.query(name);
   if (!value || *value == "false" || *value == "0") return false;
@@ -345,6 +355,33 @@ bool wants_event_stream(const http::Request& request) {
 
 http::Response event_stream() {
   return {.status = 200, .content_type = "text/event-stream", .body = {}, .headers = {{"Cache-Control", "no-cache"}}};
+}
+
+Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, std::function<bool()> done,
+                            std::function<json::object()> result) {
+  auto speak = Clock::now() + kPlainAnswer;
+  bool begun = false;
+  while (!done()) {
+    co_await changed.wait_until(std::min(speak, Clock::now() + kLook));
+    if (exchange.client_gone()) co_return false;
+    if (done() || Clock::now() < speak) continue;
+    // A client that hears nothing for long gives up: the answer begins now, and a blank says that it goes on.
+    if (!std::exchange(begun, true)) {
+      http::Response head{.status = 200};
+      if (!co_await exchange.start(std::move(head))) co_return false;
+    }
+    if (!co_await exchange.write(" ")) co_return false;
+    speak = Clock::now() + kPlainAnswer;
+  }
+  if (!begun) {
+    auto response = http::json_response(200, result());
+    [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+    co_return true;
+  }
+  const auto text = json::serialize(result());
+  if (co_await exchange.write(text)) [[maybe_unused]]
+    const auto finished = co_await exchange.finish();
+  co_return true;
 }
 
 bool goes_on(const Services& services, const http::Exchange& exchange) {

@@ -36,6 +36,8 @@ Result<std::optional<bool>> bool_field(const boost::json::object& object, std::s
 Result<std::vector<std::string>> command_field(const boost::json::object& object);
 // {name: value} as "K=V"; numbers and booleans become text.
 Result<std::vector<std::string>> environment_field(const boost::json::object& object, std::string_view name);
+// `timeoutSeconds`: more than 0, no more than the limits allow; theirs when it is absent.
+Result<std::chrono::milliseconds> timeout_field(const boost::json::object& object, const config::ExecLimits& limits);
 // "true", "1", "" (present without a value) and their opposites.
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
@@ -53,6 +55,11 @@ Result<std::uint32_t> process_number(std::string_view id);
 bool wants_event_stream(const http::Request& request);
 // The head of an answer made of server-sent events.
 http::Response event_stream();
+
+// Answers 200 with `result` when `done`, at which `changed` is notified. Meanwhile a client that would give up is told
+// that it goes on. False: the client went away first.
+Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, std::function<bool()> done,
+                            std::function<boost::json::object()> result);
 
 // Whether a stream to this client should go on.
 bool goes_on(const Services& services, const http::Exchange& exchange);

@@ -52,6 +52,7 @@ void add_routes(http::Router& router, Services* services);
 void add_lifecycle_routes(http::Router& router, Services* services);
 void add_exec_routes(http::Router& router, Services* services);
 void add_process_routes(http::Router& router, Services* services);
+void add_kernel_routes(http::Router& router, Services* services);
 void add_file_routes(http::Router& router, Services* services);
 void add_event_routes(http::Router& router, Services* services);
 

@@ -88,6 +88,7 @@ void add_routes(http::Router& router, Services* services) {
   add_lifecycle_routes(router, services);
   add_exec_routes(router, services);
   add_process_routes(router, services);
+  add_kernel_routes(router, services);
   add_file_routes(router, services);
   add_event_routes(router, services);
 }

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
 
@@ -7,11 +5,6 @@ namespace cove::doors::sandboxes {
 namespace {
 
 namespace json = boost::json;
-using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kPlainAnswer{1};  // after this long the answer begins, and whitespace keeps it alive
-constexpr milliseconds kLook{200};               // how often it is seen whether the client is still there
 
 struct ExecRequest {
   sandbox::ProcessRequest process;
@@ -24,14 +17,7 @@ Result<ExecRequest> parse_exec(const json::object& body, const config::ExecLimit
   COVE_TRY(const auto workdir, text_field(body, "workdir"));
   if (workdir && !workdir->empty()) request.process.directory = *workdir;
   COVE_TRY(request.process.variables, environment_field(body, "env"));
-  COVE_TRY(const auto timeout, number_field(body, "timeoutSeconds"));
-  if (timeout && !(*timeout > 0)) return fail(Errc::invalid, "timeoutSeconds must be greater than 0");
-  const auto most = limits.max_timeout;
-  request.process.timeout = limits.timeout;
-  if (timeout) {
-    const bool clamped = *timeout * 1000 > static_cast<double>(most.count());
-    request.process.timeout = clamped ? most : milliseconds(std::max<std::int64_t>(1, std::llround(*timeout * 1000)));
-  }
+  COVE_TRY(request.process.timeout, timeout_field(body, limits));
   COVE_TRY(const auto input, text_field(body, "stdin"));
   COVE_TRY(const auto encoded, text_field(body, "stdinBase64"));
   if (input && encoded) return fail(Errc::invalid, "stdin and stdinBase64 cannot both be given");
@@ -123,31 +109,6 @@ Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
     const auto ended = process->end_input();
 }
 
-Task<> answer_when_done(Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process) {
-  auto speak = Clock::now() + kPlainAnswer;
-  bool begun = false;
-  while (!process->end()) {
-    co_await process->changed().wait_until(std::min(speak, Clock::now() + kLook));
-    if (exchange.client_gone()) co_return;
-    if (process->end() || Clock::now() < speak) continue;
-    // A client that hears nothing for long gives up: the answer begins now, and a blank says that it goes on.
-    if (!std::exchange(begun, true)) {
-      http::Response head{.status = 200};
-      if (!co_await exchange.start(std::move(head))) co_return;
-    }
-    if (!co_await exchange.write(" ")) co_return;
-    speak = Clock::now() + kPlainAnswer;
-  }
-  if (!begun) {
-    auto response = http::json_response(200, result_of(*process, services));
-    [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
-    co_return;
-  }
-  const auto text = json::serialize(result_of(*process, services));
-  if (co_await exchange.write(text)) [[maybe_unused]]
-    const auto done = co_await exchange.finish();
-}
-
 Task<> exec(Services& services, http::Exchange& exchange) {
   const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
@@ -183,7 +144,9 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   if (streaming)
     co_await stream_events(services, exchange, process, 1);
   else
-    co_await answer_when_done(services, exchange, process);
+    co_await answer_when_done(
+        exchange, process->changed(), [&process] { return process->end().has_value(); },
+        [&process, &services] { return result_of(*process, services); });
 }
 
 }  // namespace

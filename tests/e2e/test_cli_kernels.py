@@ -1,0 +1,48 @@
+"""cove kernel: code in an interpreter that keeps its state."""
+import json
+
+from conftest import started, wait_until
+from server import at
+
+
+def test_a_kernel_from_its_beginning_to_its_end(cli, sandbox):
+    made = cli("kernel", "create", sandbox, "--env", "A=1")
+    assert made.status == 0 and made.stdout == b"k1\n"
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "import os; x = int(os.environ['A']); print('hi'); x + 1").stdout == b"hi\n2\n"
+    failed = cli("kernel", "exec", sandbox, "k1", "-c", "1/0")
+    assert failed.status == 1 and b"ZeroDivisionError" in failed.stderr and failed.stdout == b""
+    assert cli("kernel", "exec", sandbox, "k1", stdin=b"print(x)").stdout == b"1\n"
+    assert cli("kernel", "exec", sandbox, "k1", "--timeout", "300ms", "-c", "while True: pass").status == 124
+    told = cli("kernel", "exec", "--json", sandbox, "k1", "-c", "6*7")
+    assert told.status == 0 and told.result["outputs"][0]["data"]["text/plain"] == "42"
+    assert b"k1" in cli("kernel", "ls", sandbox).stdout and json.loads(cli("kernel", "ls", "--json", sandbox).stdout)["kernels"][0]["id"] == "k1"
+    assert b"x" in cli("kernel", "vars", sandbox, "k1").stdout
+    assert cli("kernel", "interrupt", sandbox, "k1").status == 0
+    assert cli("kernel", "restart", sandbox, "k1").status == 0
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "x").status == 1
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "import os; os._exit(3)").status == 125
+    assert cli("kernel", "rm", sandbox, "k1").status == 0 and cli("kernel", "rm", sandbox, "k1").status == 1
+    assert cli("kernel", "exec", sandbox, "k9", "-c", "1").status == 125
+
+
+def test_what_is_shown_and_files_as_code(cli, sandbox, workdir):
+    cli("kernel", "create", sandbox)
+    cell = workdir / "cell.py"
+    cell.write_text("import sys\nprint('é')\ndisplay('shown')\nprint('err', file=sys.stderr)\n'value'")
+    run = cli("kernel", "exec", sandbox, "k1", cell)
+    assert (run.status, run.out, run.err) == (0, "é\n'shown'\n'value'\n", "err\n")
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "1", cell).status == 125
+    assert cli("kernel", "exec", sandbox, "k1", workdir / "none").status == 125
+    assert b"cove kernel exec" in cli("kernel", "exec", "--help").stdout
+    assert cli("kernel").status == 125
+
+
+def test_ctrl_c_interrupts_the_code_and_keeps_the_kernel(server, cli, sandbox):
+    cli("kernel", "create", sandbox)
+    cli("kernel", "exec", sandbox, "k1", "-c", "x = 7")
+    with started("kernel", "exec", "--url", f"http://127.0.0.1:{server.port}", sandbox, "k1", "-c", "print('go', flush=True)\nwhile True: pass") as process:
+        assert process.stdout.readline() == b"go\n"
+        process.send_signal(2)
+        assert process.wait(10) == 130
+    assert wait_until(lambda: server.get(at(sandbox, "kernels/k1")).json["state"] == "idle", 5)
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "x").out == "7\n"

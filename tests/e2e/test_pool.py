@@ -1,0 +1,139 @@
+"""Sandboxes that stand ready: handed out once, to one owner, and never missed when there are none."""
+import concurrent.futures
+import os
+import re
+import signal
+
+import pytest
+
+from conftest import leaving_nothing, wait_until
+from hostile import inits
+from server import Server, at, new_id
+
+SIZE = 3
+KINDS = 2  # plain sandboxes, and those for runs
+
+
+def pooled(server):
+    """{(what, kind): number} of the pool's metrics."""
+    text = server.get("/metrics").body.decode()
+    return {(what, kind): float(value) for what, kind, value in re.findall(r'^cove_pool_(\w+)\{kind="(\w+)"\} (\S+)$', text, re.M)}
+
+
+def full(server, size=SIZE):
+    return all(pooled(server).get(("ready", kind)) == size for kind in ("sandbox", "execute"))
+
+
+@pytest.fixture(scope="module")
+def server():
+    with leaving_nothing(), Server("--drain", "1s", f"--pool-size={SIZE}", warm=True) as running:
+        yield running
+
+
+@pytest.fixture
+def filled(server):
+    assert wait_until(lambda: full(server), 30), pooled(server)
+    return server
+
+
+def run(server, code):
+    return server.post("/v1/execute", {"code": code, "timeout_ms": 20000}).json
+
+
+def test_a_sandbox_that_stands_ready_is_the_next_one_asked_for(filled):
+    before = pooled(filled)
+    there = inits(filled)
+    name = filled.create(env={"WHO": "me"}, labels={"a": "b"})
+    assert pooled(filled)["hits_total", "sandbox"] == before["hits_total", "sandbox"] + 1
+    assert filled.out(name, "echo $WHO; ls -A /workspace /tmp") == "me\n/tmp:\n\n/workspace:\n"
+    seen = filled.get(at(name)).json
+    assert seen["labels"] == {"a": "b"} and seen["state"] == "running"
+    filled.delete(at(name))
+    assert wait_until(lambda: full(filled), 20)
+    # One of those that were there went, and is not there again.
+    assert len(there - inits(filled)) == 1
+
+
+def test_a_run_finds_its_interpreter_waiting(filled):
+    assert wait_until(lambda: pooled(filled)["oldest_seconds", "execute"] > 3, 20)
+    before = pooled(filled)
+    said = run(filled, "import os; print(os.getpid())")
+    assert said["stdout"].strip().isdigit()
+    after = pooled(filled)
+    # Its time is its own, not that of the waiting.
+    assert said["duration_ms"] < 3000
+    assert after["hits_total", "execute"] == before["hits_total", "execute"] + 1
+    assert after["misses_total", "execute"] == before["misses_total", "execute"]
+
+
+def test_no_two_owners_ever_see_the_same_sandbox(server):
+    marks = [new_id("mark") for _ in range(12)]
+    code = "import os, pathlib\nprint(sorted(os.listdir('/tmp')), os.path.exists('/home/cove/m'))\npathlib.Path('/tmp/{0}').touch()\npathlib.Path('/home/cove/m').touch()"
+    with concurrent.futures.ThreadPoolExecutor(6) as clients:
+        answers = list(clients.map(lambda mark: run(server, code.format(mark)), marks))
+    assert [answer["stdout"] for answer in answers] == ["[] False\n"] * len(marks), answers
+
+
+def test_an_empty_pool_means_waiting_for_one_and_no_error(filled):
+    with concurrent.futures.ThreadPoolExecutor(10) as clients:
+        names = list(clients.map(lambda _: filled.create(), range(10)))
+    assert [filled.out(name, "echo up") for name in names] == ["up\n"] * 10
+    assert pooled(filled)["misses_total", "sandbox"] > 0
+    for name in names:
+        assert filled.delete(at(name)).status == 204
+
+
+def test_other_limits_than_those_that_stand_ready_are_made_to_measure(filled):
+    before = pooled(filled)
+    name = filled.create(memoryLimit="100M")
+    assert filled.get(at(name)).json["limits"]["memoryBytes"] == 100_000_000
+    after = pooled(filled)
+    assert (after["hits_total", "sandbox"], after["misses_total", "sandbox"]) == (before["hits_total", "sandbox"], before["misses_total", "sandbox"])
+    filled.delete(at(name))
+
+
+def test_one_that_dies_while_it_waits_is_replaced(filled):
+    waiting = inits(filled)
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    # At once, also where the server has not been told yet.
+    assert wait_until(lambda: not any(filled.alive(pid) for pid in waiting), 5)
+    name = filled.create()
+    assert filled.out(name, "echo up") == "up\n"
+    assert run(filled, "print(1)")["stdout"] == "1\n"
+    filled.delete(at(name))
+    assert wait_until(lambda: full(filled), 20), pooled(filled)
+    assert wait_until(lambda: len(inits(filled)) == SIZE * KINDS, 10)
+
+
+def test_a_keeper_that_dies_takes_the_pool_with_it_and_the_next_fills_it(filled):
+    name = filled.create()
+    waiting = inits(filled)
+    os.kill(filled.keeper(), signal.SIGKILL)
+    assert wait_until(lambda: filled.sh(name, "echo up")["stdout"] == "up\n", 20)
+    assert wait_until(lambda: full(filled), 30), pooled(filled)
+    assert wait_until(lambda: sum(filled.alive(pid) for pid in waiting) == 1, 10), "only the one that is somebody's goes on"
+    filled.delete(at(name))
+
+
+def test_after_a_crash_the_pool_is_swept_and_made_anew():
+    with leaving_nothing(), Server("--drain", "1s", f"--pool-size={SIZE}", warm=True) as server:
+        assert wait_until(lambda: full(server), 30)
+        name, before = server.create(), inits(server)
+        server.restart()
+        assert server.out(name, "echo up") == "up\n"
+        assert wait_until(lambda: full(server), 30)
+        assert wait_until(lambda: sum(server.alive(pid) for pid in before) == 1, 10), "only the one that is somebody's goes on"
+        assert {entry["id"] for entry in server.get("/v1/sandboxes").json["sandboxes"]} == {name}
+
+
+def test_the_size_can_change_while_it_serves(tmp_path):
+    file = tmp_path / "cove.toml"
+    file.write_text("[pool]\nsize = 2\n")
+    with leaving_nothing(), Server("--drain", "1s", "--config", str(file), warm=True) as server:
+        assert wait_until(lambda: full(server, 2), 30)
+        file.write_text("[pool]\nsize = 0\n")
+        os.kill(server.pid, signal.SIGHUP)
+        assert wait_until(lambda: full(server, 0) and not inits(server), 20), (pooled(server), inits(server))
+        name = server.create()
+        assert server.out(name, "echo up") == "up\n"
