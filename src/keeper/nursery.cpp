@@ -59,7 +59,7 @@ void Nursery::start_zygote() {
   back_off_ = std::clamp(back_off_ * 2, kFirstBackOff, kLongestBackOff);
   next_start_ = Clock::now() + back_off_;
   if (!started) return;  // tried again later; until then everything starts cold
-  warming_.emplace(Zygote{.process = std::move(*started), .since = Clock::now()});
+  warming_.emplace(Zygote{.process = std::move(*started), .number = next_number_++, .since = Clock::now()});
   watch(warming_->process.socket.get());
 }
 
@@ -80,7 +80,11 @@ Result<> Nursery::ask(Request request) {
   if (!serving_) return fail(Errc::unavailable, "no zygote is warm");
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno(errno, "pipe");
-  Birth birth{.serial = request.serial, .report = UniqueFd(ends[0]), .until = Clock::now() + kBirthTime};
+  Birth birth{.serial = request.serial,
+              .report = UniqueFd(ends[0]),
+              .until = Clock::now() + kBirthTime,
+              .zygote = serving_->number,
+              .order = serving_->births + 1};
   const UniqueFd report(ends[1]);
   zygote::BirthRequest record{.locks = request.locks};
   std::vector<int> fds{request.init_pidfd, report.get()};
@@ -93,10 +97,12 @@ Result<> Nursery::ask(Request request) {
     }
     COVE_TRY(joins, request.cgroup->open_join_fds());
     for (const auto& fd : joins) fds.push_back(fd.get());
+    record.alone = request.cgroup->contents().processes == 1 ? 1 : 0;
   }
   // Never waits: a zygote with a full socket is a stuck one.
   if (sys::send_record(serving_->process.socket.get(), std::as_bytes(std::span(&record, 1)), fds) < 0)
     return fail(Errc::unavailable, "the zygote takes no more");
+  if (serving_->done == serving_->births) serving_->at_it_since = birth.until - kBirthTime;
   ++serving_->births;
   watch(birth.report.get());
   births_.push_back(std::move(birth));
@@ -105,16 +111,26 @@ Result<> Nursery::ask(Request request) {
 
 void Nursery::hear(Zygote& zygote) {
   zygote::Ready ready;
-  const auto n = ::recv(zygote.process.socket.get(), &ready, sizeof ready, MSG_DONTWAIT);
-  if (n == static_cast<ssize_t>(sizeof ready)) zygote.ready = true;
+  while (::recv(zygote.process.socket.get(), &ready, sizeof ready, MSG_DONTWAIT) ==
+         static_cast<ssize_t>(sizeof ready)) {
+    zygote.ready = true;
+    zygote.done = ready.births;
+    zygote.at_it_since = Clock::now();
+  }
+}
+
+bool Nursery::stuck() const {
+  return serving_ && serving_->done < serving_->births && Clock::now() >= serving_->at_it_since + kBirthTime;
 }
 
 std::vector<Nursery::Done> Nursery::turn() {
   std::array<epoll_event, 16> events;
   [[maybe_unused]] const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   std::vector<Done> done;
+  if (serving_) hear(*serving_);
+  if (warming_) hear(*warming_);
   const auto now = Clock::now();
-  bool stuck = false;
+  const bool is_stuck = stuck();
   for (auto birth = births_.begin(); birth != births_.end();) {
     zygote::Born born;
     const auto n = ::read(birth->report.get(), &born, sizeof born);
@@ -123,17 +139,20 @@ std::vector<Nursery::Done> Nursery::turn() {
       ++birth;
       continue;
     }
-    stuck = stuck || waiting;
+    // Held up in its sandbox, by whatever runs there; or the one that keeps the zygote from the others. Those behind
+    // are late by no fault of their own.
+    const bool current = serving_ && birth->zygote == serving_->number;
+    const bool slow = waiting && (!current || birth->order <= serving_->done + (is_stuck ? 1 : 0));
     if (n == static_cast<ssize_t>(sizeof born))
       done.push_back({.serial = birth->serial, .born = born});
     else
       done.push_back({.serial = birth->serial,
-                      .born = fail(Errc::unavailable, waiting ? "the zygote does not answer" : "the newborn died")});
+                      .born = fail(Errc::unavailable, waiting ? "the newborn does not answer" : "the newborn died"),
+                      .slow = slow});
     birth = births_.erase(birth);
   }
-  if (stuck) retire(serving_, Farewell::now);
+  if (is_stuck) retire(serving_, Farewell::now);
 
-  if (warming_) hear(*warming_);
   const auto ended = [](const Zygote& zygote) {
     siginfo_t info{};
     return ::waitid(P_PIDFD, static_cast<id_t>(zygote.process.pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -161,6 +180,7 @@ int Nursery::wait_millis() const {
   if (!plan_) return retired_.empty() ? -1 : 10;
   auto next = Clock::time_point::max();
   for (const auto& birth : births_) next = std::min(next, birth.until);
+  if (serving_ && serving_->done < serving_->births) next = std::min(next, serving_->at_it_since + kBirthTime);
   if (warming_) next = std::min(next, warming_->since + kWarmingTime);
   if (serving_ && !warming_) next = std::min(next, worn_out(*serving_) ? next_start_ : serving_->since + options_.age);
   if (!serving_ && !warming_) next = std::min(next, next_start_);

@@ -43,6 +43,7 @@ class Nursery {
   struct Done {
     std::uint32_t serial = 0;
     Result<zygote::Born> born;
+    bool slow = false;  // nothing was heard of it in time: what runs in the sandbox may be the cause
   };
   // What has come of births since the last call; also looks after the zygotes.
   std::vector<Done> turn();
@@ -57,20 +58,26 @@ class Nursery {
   using Clock = std::chrono::steady_clock;
   struct Zygote {
     zygote::Started process;
+    std::uint32_t number;
     Clock::time_point since;
-    std::uint32_t births = 0;
+    std::uint32_t births = 0;         // asked of it
+    std::uint32_t done = 0;           // of these, out of its hands
+    Clock::time_point at_it_since{};  // the one it is at, if there is one
     bool ready = false;
   };
   struct Birth {
     std::uint32_t serial;
     UniqueFd report;
     Clock::time_point until;
+    std::uint32_t zygote;
+    std::uint32_t order;  // among those asked of that zygote, from 1
   };
   void start_zygote();
   void hear(Zygote& zygote);
   // Lets it finish what it was asked, or kills it.
   enum class Farewell { finish, now };
   void retire(std::optional<Zygote>& zygote, Farewell farewell);
+  [[nodiscard]] bool stuck() const;
   void watch(int fd);
   [[nodiscard]] bool worn_out(const Zygote& zygote) const;
 
@@ -85,6 +92,7 @@ class Nursery {
     Clock::time_point until;
   };
   std::vector<Retired> retired_;  // to be reaped
+  std::uint32_t next_number_ = 1;
   Clock::time_point next_start_{};
   std::chrono::milliseconds back_off_{0};
 };

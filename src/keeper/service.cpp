@@ -31,6 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kRemoveRetryMillis = 1;
 constexpr std::uint64_t kZygoteDisk = 64U << 20;
+constexpr std::chrono::seconds kNoBirths{60};  // into a sandbox after one that took too long
 constexpr int kMemoryRecheckMillis = 2;
 constexpr std::chrono::seconds kMemoryRecheckFor{2};
 
@@ -71,6 +72,8 @@ struct Sandbox {
   std::uint32_t destroy_serial = 0;
   bool running = false;  // every lock is on
   bool ending = false;   // destroy was asked, or the creation failed
+  bool frozen = false;
+  Clock::time_point no_births_before{};
   bool reaped = false;
   // v1 tells of an out-of-memory event before it counts the kill: look again until then.
   std::optional<Clock::time_point> recheck_memory_until;
@@ -227,6 +230,12 @@ Result<> Service::birth(const wire::KeeperRequest& request, std::vector<UniqueFd
   if (sandbox == nullptr || sandbox->ending || !sandbox->running)
     return fail(Errc::not_found, "there is no sandbox of this id");
   if (streams.size() != zygote::kFirstGroupFd - zygote::kStdin) return fail(Errc::invalid, "a stream is missing");
+  // The zygote's stand-in would be frozen with it, and the zygote would wait. The front asks for none in a sandbox that
+  // is paused, but may not know yet that it is.
+  if (sandbox->frozen) return fail(Errc::unavailable, "the sandbox is frozen");
+  // One zygote serves everybody: who has once kept it waiting, by having no processor time to spare, say, starts cold.
+  if (Clock::now() < sandbox->no_births_before)
+    return fail(Errc::unavailable, "births into this sandbox take too long");
   COVE_CHECK(nursery_.ask({.serial = request.serial,
                            .init_pidfd = sandbox->process.pidfd.get(),
                            .locks = sandbox->locks,
@@ -248,6 +257,8 @@ void Service::tell_births() {
   for (const auto& done : nursery_.turn()) {
     const auto found = births_.extract(done.serial);
     if (found.empty()) continue;
+    if (auto* sandbox = done.slow ? find(found.mapped()) : nullptr)
+      sandbox->no_births_before = Clock::now() + kNoBirths;
     wire::KeeperReply reply{.word = wire::KeeperWord::born, .serial = done.serial, .id = found.mapped()};
     if (done.born && done.born->pid > 0) {
       reply.born_pid = done.born->pid;
@@ -406,10 +417,12 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
     case wire::KeeperVerb::pause:
       done = sandbox->cgroup ? sandbox->cgroup->freeze()
                              : fail(Errc::unsupported, "there is no control group that can freeze");
+      sandbox->frozen = done.has_value();
       break;
     case wire::KeeperVerb::resume:
       done = sandbox->cgroup ? sandbox->cgroup->thaw()
                              : fail(Errc::unsupported, "there is no control group that can freeze");
+      sandbox->frozen = sandbox->frozen && !done;
       break;
     case wire::KeeperVerb::inspect:
       break;

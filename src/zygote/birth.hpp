@@ -20,12 +20,16 @@ enum BirthFd : std::size_t { kInit, kReport, kStdin, kStdout, kStderr, kChannel,
 
 struct BirthRequest {
   std::uint32_t has_unified = 0;
+  // Nothing but init is in the sandbox. What else runs there may have used up its processor time or memory, and whoever
+  // enters waits with it: the zygote must not wait for them, nor show them a process that has its memory.
+  std::uint32_t alone = 0;
   jail::Locks locks;
 };
 
-// The first word of a zygote: its modules are loaded.
+// The first word of a zygote: its modules are loaded. Said again after every birth: that one, good or bad, is out of
+// its hands, and it takes the next. A newborn that is held up inside its sandbox holds up nobody else.
 struct Ready {
-  std::uint32_t modules = 0;
+  std::uint32_t births = 0;  // so many requests are dealt with
 };
 
 // The one word of a birth. End of file without it: the newborn died on its way.

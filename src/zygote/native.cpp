@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -46,7 +45,8 @@ bool join_groups(const Birth& birth) noexcept {
   return true;
 }
 
-// The stand-in that made us shared our memory, and the kernel then forgets who reads the processor's number from it.
+// A stand-in that shares memory makes the kernel forget who reads the processor's number from it. Fails where it has
+// not.
 void register_rseq() noexcept {
 #if defined(__x86_64__) || defined(__aarch64__)
   if (__rseq_size == 0) return;
@@ -80,7 +80,6 @@ void enter(Birth& birth) noexcept {
   };
   if (::setns(birth.fds[kInit].get(), kNamespaces) != 0) die(jail::Stage::namespaces);
   if (!sys::set_ids(jail::kInnerUid, jail::kInnerGid)) die(jail::Stage::take_ids);
-  if (::chdir("/workspace") != 0) die(jail::Stage::change_root);
   int report = birth.fds[kReport].get();
   const bool reset = jail::reset_process() && set_descriptors(birth, report);
   const auto fail = [&](jail::Stage stage) {
@@ -90,7 +89,10 @@ void enter(Birth& birth) noexcept {
   };
   if (!reset) fail(jail::Stage::descriptors);
   if (const auto stage = jail::put_on(birth.request.locks); stage != jail::Stage::none) fail(stage);
-  // Only now: what holds capabilities must not be looked into by others of the same uid.
+  // With the locks on and nothing else open: whatever the sandbox has made of the name, it is followed as anybody
+  // inside could follow it.
+  if (::chdir("/workspace") != 0) fail(jail::Stage::change_root);
+  // Only now: what lacks a lock must not be looked into by others of the same uid.
   ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   const Born word{.pid = ::getpid()};
   if (::write(report, &word, sizeof word) != static_cast<ssize_t>(sizeof word)) ::_exit(125);
@@ -102,6 +104,8 @@ void enter(Birth& birth) noexcept {
 
 // Runs as the stand-in, in the sandbox's pid namespace and groups. Ends there; returns in the newborn.
 [[gnu::noinline]] void stand_in(Birth& birth) noexcept {
+  // Or a newborn that ends before us would be gone without init's knowing.
+  ::signal(SIGCHLD, SIG_DFL);
   if (!join_groups(birth)) {
     report_failure(birth, jail::Stage::join_cgroup);
     ::_exit(1);
@@ -112,8 +116,9 @@ void enter(Birth& birth) noexcept {
   if (newborn != 0) ::_exit(0);
 }
 
-// A child that borrows our memory, as of vfork(2), so that only the newborn's own fork copies it. The stand-in's end
-// makes the newborn a child of the sandbox's init. 0 in the newborn; in the zygote the stand-in's pid, or -1.
+// The stand-in's end makes the newborn a child of the sandbox's init. Where it can be sure not to be held up it borrows
+// our memory, as of vfork(2), so that only the newborn's own fork copies it. 0 in the newborn; in the zygote the
+// stand-in's pid, or -1.
 [[gnu::noinline]] long begin(Birth& birth) noexcept {
   clone_args args{};
   args.exit_signal = SIGCHLD;
@@ -123,7 +128,7 @@ void enter(Birth& birth) noexcept {
   }
   long pid = -1;
 #if defined(__x86_64__)
-  args.flags |= CLONE_VM | CLONE_VFORK;
+  if (birth.request.alone != 0) args.flags |= CLONE_VM | CLONE_VFORK;
   // Inline: two processes return here on one stack, and a call's return address would be overwritten by the first.
   asm volatile("syscall" : "=a"(pid) : "a"(SYS_clone3), "D"(&args), "S"(sizeof args) : "rcx", "r11", "memory");
   if (pid < 0) {
@@ -150,8 +155,6 @@ bool give_birth(Birth& birth) noexcept {
     return true;
   }
   if (pid < 0) report_failure(birth, jail::Stage::fork);
-  while (pid > 0 && ::waitpid(static_cast<pid_t>(pid), nullptr, 0) < 0 && errno == EINTR) {
-  }
   return false;
 }
 
@@ -190,16 +193,22 @@ void collapse_memory() {
 
 int serve() {
   collapse_memory();
+  // Its children begin so as well. To rely on the change of ids for that is not enough: without root there is none, and
+  // fs.suid_dumpable may say otherwise.
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // Stand-ins leave no zombie: a sandbox's pid namespace cannot end while there is one.
+  ::signal(SIGCHLD, SIG_IGN);
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  const Ready ready{};
-  if (sys::send_record(kSocket, std::as_bytes(std::span(&ready, 1))) < 0) ::_exit(1);
-  while (true) {
+  for (Ready ready;; ++ready.births) {
+    if (sys::send_record(kSocket, std::as_bytes(std::span(&ready, 1))) < 0) ::_exit(0);  // as below
     Birth birth;
-    const auto n = sys::receive_record(kSocket, std::as_writable_bytes(std::span(&birth.request, 1)), birth.fds,
-                                       sys::Waiting::yes);
-    if (n < 0 && errno == EINTR) continue;
+    ssize_t n = 0;
+    do {
+      n = sys::receive_record(kSocket, std::as_writable_bytes(std::span(&birth.request, 1)), birth.fds,
+                              sys::Waiting::yes);
+    } while (n < 0 && errno == EINTR);
     if (n != static_cast<ssize_t>(sizeof birth.request)) ::_exit(0);  // the keeper is gone, or has another
     if (birth.fds.size() < kFirstGroupFd + birth.request.has_unified) continue;
     if (give_birth(birth)) return 0;

@@ -80,6 +80,7 @@ Result<Started> start(const jail::Plan& plan, char* const* argv) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
+  if (::fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_errno(errno, "fcntl");
   auto clone = sys::clone_process({.namespaces = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS});
   if (clone.pid == 0) become_zygote(plan, theirs.get(), argv);
   if (clone.pid < 0) return fail_errno(errno, "fork a zygote");

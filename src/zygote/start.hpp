@@ -13,7 +13,7 @@ inline constexpr const char* kProgram = "/cove/python/zygote.py";
 struct Started {
   pid_t pid = -1;
   UniqueFd pidfd;
-  UniqueFd socket;  // SOCK_SEQPACKET: first a Ready, then it takes BirthRequests
+  UniqueFd socket;  // SOCK_SEQPACKET, non-blocking: first a Ready, then a Ready for every BirthRequest
 };
 
 // Starts the interpreter `argv` as a zygote: the template's root, no network, no environment worth reading, and of the
