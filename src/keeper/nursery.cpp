@@ -114,7 +114,7 @@ void Nursery::hear(Zygote& zygote) {
   while (::recv(zygote.process.socket.get(), &ready, sizeof ready, MSG_DONTWAIT) ==
          static_cast<ssize_t>(sizeof ready)) {
     zygote.ready = true;
-    zygote.done = ready.births;
+    zygote.done = std::min(ready.births, zygote.births);
     zygote.at_it_since = Clock::now();
   }
 }

@@ -532,6 +532,7 @@ void Service::end(Sandbox& sandbox) {
   if (!sandbox.reaped) sys::kill_process(sandbox.process.pidfd.get());
   if (sandbox.cgroup && !(sandbox.reaped && sandbox.cgroup->empty())) {
     [[maybe_unused]] const auto killed = sandbox.cgroup->kill_all();  // finish() asks the kernel whether it worked
+    sandbox.cgroup->lift_cpu_limit();
   }
 }
 

@@ -206,6 +206,12 @@ void Cgroup::abandon() {
   for (auto& dir : dirs_) dir.reset();
 }
 
+void Cgroup::lift_cpu_limit() {
+  [[maybe_unused]] const auto v2 = unified_fd() >= 0 ? write_file_at(unified_fd(), "cpu.max", "max") : Result<>();
+  const int cpu = dir_of(CgroupSlot::cpu);
+  [[maybe_unused]] const auto v1 = cpu >= 0 ? write_file_at(cpu, "cpu.cfs_quota_us", "-1") : Result<>();
+}
+
 Result<> Cgroup::kill_all() {
   if (unified_fd() >= 0) {
     auto killed = write_file_at(unified_fd(), "cgroup.kill", "1");

@@ -145,6 +145,8 @@ class Cgroup {
 
   // Every process in the group gets SIGKILL, also those born meanwhile and those frozen. Does not wait.
   Result<> kill_all();
+  // What is killed needs processor time to end with, and a group that has none to give could take minutes.
+  void lift_cpu_limit();
   [[nodiscard]] bool empty() const;
   // Errc::unavailable when something in it does not stand still within a second: nothing is left frozen then.
   Result<> freeze();
