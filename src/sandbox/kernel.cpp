@@ -22,6 +22,7 @@ constexpr std::size_t kRecentBytes = 4U << 20;
 constexpr std::size_t kRecentCount = 64;
 constexpr std::size_t kAllRecentBytes = 256U << 20;  // of every kernel together
 constexpr std::size_t kBatch = 256U << 10;
+constexpr std::size_t kMostWords = 500;        // of its own, about why it cannot begin
 constexpr milliseconds kInterruptGrace{2000};  // for a cell to end when it was asked to
 constexpr milliseconds kStartTime{30'000};
 constexpr milliseconds kQuestionTime{30'000};  // of the kernel's own, when its turn has come
@@ -232,7 +233,10 @@ void Kernel::hear_message(json::object message, std::size_t bytes) {
     next();
     return;
   }
-  if (type == "failed") return break_off(text_of(message, "message"));
+  if (type == "failed") {
+    broken_ = replace_invalid_utf8(text_of(message, "message").substr(0, kMostWords));
+    return process_->stop(Reason::kernel_died);
+  }
   const auto* parent = message.if_contains("parent");
   auto* content = message.if_contains("content");
   if (type.empty() || parent == nullptr || content == nullptr || !content->is_object())
@@ -283,7 +287,7 @@ void Kernel::finish(const std::shared_ptr<Execution>& execution, ExecutionEnd en
 
 // It can only have spoiled its own work. It is ended: what it says next could mean anything.
 void Kernel::break_off(std::string_view why) {
-  broken_ = std::string(why);
+  broken_ = fmt::format("protocol error: {}", why);
   process_->stop(Reason::kernel_died);
 }
 
@@ -430,7 +434,7 @@ Result<> Kernel::reply_input(std::optional<std::string> value) {
 }
 
 std::string Kernel::how_it_died() const {
-  if (!broken_.empty()) return fmt::format("protocol error: {}", broken_);
+  if (!broken_.empty()) return broken_;
   const auto& end = process_->end();
   if (!end) return "the sandbox ended";
   switch (end->reason) {

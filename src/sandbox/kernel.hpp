@@ -130,7 +130,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::uint64_t executions_ = 0;
   boost::asio::steady_timer deadline_;
   std::optional<Reason> stopping_;  // why the running one was interrupted
-  std::string broken_;              // how it broke the protocol
+  std::string broken_;              // why it had to be ended
   bool ending_ = false;             // it is ended, whatever it does
   bool restarting_ = false;
   bool removed_ = false;

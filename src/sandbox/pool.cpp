@@ -10,6 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kAfterFailure{1000};
+constexpr milliseconds kAfterTaking{10};  // whoever took one is answered first
 
 bool same(const jail::Limits& a, const jail::Limits& b) {
   return a.memory_bytes == b.memory_bytes && a.disk_bytes == b.disk_bytes && a.inodes == b.inodes && a.pids == b.pids &&
@@ -113,6 +114,7 @@ async::Task<bool> Pool::make_ready(std::shared_ptr<Sandbox> sandbox, bool python
 // One at a time: who waits for a sandbox now comes before who may want one later.
 async::Task<> Pool::fill(Pool& pool, Shelf& shelf) {
   while (shelf.ready.size() < pool.size_) {
+    if (!shelf.ready.empty()) co_await async::sleep_for(kAfterTaking);
     const auto era = pool.era_;
     const auto sandbox = pool.make_(shelf.kind.limits);
     const bool made = co_await make_ready(sandbox, shelf.kind.python);

@@ -77,8 +77,7 @@ Result<Cgroup> Cgroup::open(const CgroupTree& tree, std::string name, Origin ori
   group.v2_pids_ = tree.v2_pids_;
   for (std::size_t slot = 0; slot < kCgroupSlots; ++slot) {
     if (!tree.parents_[slot].dir) continue;
-    UniqueFd parent(::fcntl(tree.parents_[slot].dir.get(), F_DUPFD_CLOEXEC, 3));
-    if (!parent) return fail_errno(errno, "duplicate control group");
+    Borrowed parent(tree.parents_[slot].dir.get());
     if (origin == Origin::found) {
       // One that a hierarchy lost, or never got, is no obstacle to ending what is in the others.
       auto dir = open_at(parent.get(), group.name_, kDirFlags);
@@ -306,7 +305,7 @@ Result<> Cgroup::remove() {
 
 Cgroup::~Cgroup() {
   bool any = false;
-  for (const auto& parent : parents_) any = any || parent;
+  for (const auto& parent : parents_) any = any || static_cast<bool>(parent);
   if (!any) return;
   // Losing the handle can never strand a process; what is still dying keeps its empty directory for the next sweep.
   [[maybe_unused]] const auto killed = kill_all();

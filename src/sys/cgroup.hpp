@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -108,7 +109,7 @@ class CgroupTree {
   std::string shortcoming_;
 };
 
-// The leaf of one sandbox.
+// The leaf of one sandbox. Not to outlive the tree it was made in.
 class Cgroup {
  public:
   // The leaf in each hierarchy, without limits yet.
@@ -164,8 +165,25 @@ class Cgroup {
   Result<> kill_frozen();
   static Result<> signal_members(int dir);
 
+  // A directory of the tree's, which outlives its leaves: a descriptor of its own for each leaf would be one too many.
+  class Borrowed {
+   public:
+    Borrowed() = default;
+    explicit Borrowed(int fd) : fd_(fd) {}
+    Borrowed(Borrowed&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Borrowed& operator=(Borrowed&& other) noexcept {
+      fd_ = std::exchange(other.fd_, -1);
+      return *this;
+    }
+    explicit operator bool() const { return fd_ >= 0; }
+    [[nodiscard]] int get() const { return fd_; }
+    void reset() { fd_ = -1; }
+
+   private:
+    int fd_ = -1;
+  };
   std::string name_;
-  std::array<UniqueFd, kCgroupSlots> parents_;
+  std::array<Borrowed, kCgroupSlots> parents_;
   std::array<UniqueFd, kCgroupSlots> dirs_;
   std::vector<UniqueFd> join_;
   UniqueFd oom_event_;
