@@ -102,7 +102,7 @@ for name, number in (("userfaultfd", "userfaultfd"), ("keyctl", "keyctl"), ("fan
 
 def wait(name, address):
     value = ctypes.c_uint.from_address(address).value
-    woken[name] = futex(address, WAIT, value, Timespec(int(seconds), 0))
+    woken[name] = futex(address, WAIT, value, Timespec(int(seconds), int(seconds % 1 * 1e9)))
 
 
 if role == "listen":

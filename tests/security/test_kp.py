@@ -272,7 +272,7 @@ time.sleep(5)
 
 def test_KP_19_a_million_tiny_writes_starve_nobody(born):
     with concurrent.futures.ThreadPoolExecutor(2) as pool, bounded_memory(born, 64):
-        floods = [pool.submit(Program, born, "import os\nwhile True: os.write(1, b'x')", timeout_ms=1500) for _ in range(2)]
+        floods = [pool.submit(Program, born, "import os\nwhile True: os.write(1, b'x')", timeout_ms=1000) for _ in range(2)]
         time.sleep(0.3)
         times = []
         for _ in range(5):
@@ -404,15 +404,18 @@ def test_KP_06_KP_09_a_kernel_that_is_gone_was_no_success(kernel, code, reason):
     assert (result["status"], result["reason"]) == ("error", reason) and result["note"], result
 
 
-@pytest.mark.parametrize("code", [STUBBORN["excepts everything"], STUBBORN["one number"], STUBBORN["holds the lock of the interpreter"], STUBBORN["stopped"]], ids=["excepts everything", "one number", "holds the lock", "stopped"])
-def test_KP_08_KP_10_a_cell_that_does_not_end_is_interrupted_then_killed(kernel, code):
-    began = time.monotonic()
-    result = kernel.run(code, timeoutSeconds=0.5, patience=30)
-    assert result["status"] == "error" and result["reason"] in ("timeout", "kernel_died") and time.monotonic() - began < 0.5 + 2 + 2, result
-    # Where the signal alone was enough it lives on.
-    assert kernel.state in ("dead", "idle")
-    if "except BaseException" in code or "SIGSTOP" in code:
-        assert kernel.state == "dead"
+def test_KP_08_KP_10_a_cell_that_does_not_end_is_interrupted_then_killed(born, den):
+    def attack(how):
+        kernel = Kernel(born, den)
+        began = time.monotonic()
+        result = kernel.run(STUBBORN[how], timeoutSeconds=0.5, patience=30)
+        assert result["status"] == "error" and result["reason"] in ("timeout", "kernel_died") and time.monotonic() - began < 0.5 + 2 + 2, (how, result)
+        # Where the signal alone was enough it lives on.
+        assert kernel.state == "dead" if how in ("excepts everything", "stopped") else kernel.state in ("dead", "idle"), how
+        born.delete(kernel.at(), timeout=30)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(attack, ("excepts everything", "one number", "holds the lock of the interpreter", "stopped")))
 
 
 def test_KP_07_a_kernel_that_hangs_at_its_end_is_gone_in_time(born, den):
@@ -481,7 +484,7 @@ def test_KP_17_variables_of_a_kernel_reach_its_children_and_not_its_own_start(bo
 
 def test_KP_19_a_flood_of_tiny_messages_starves_nobody(born, den, kernel, witness):
     with concurrent.futures.ThreadPoolExecutor(1) as pool, bounded_memory(born, 96):
-        flood = pool.submit(kernel.run, SAY + "until = time.time() + 1.5\nwhile time.time() < until: say(type='stream', parent=parent, content={'name': 'stdout', 'text': 'x'})")
+        flood = pool.submit(kernel.run, SAY + "until = time.time() + 1\nwhile time.time() < until: say(type='stream', parent=parent, content={'name': 'stdout', 'text': 'x'})")
         time.sleep(0.3)
         times = []
         for _ in range(6):
