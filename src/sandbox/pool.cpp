@@ -114,7 +114,10 @@ async::Task<bool> Pool::make_ready(std::shared_ptr<Sandbox> sandbox, bool python
 // One at a time: who waits for a sandbox now comes before who may want one later.
 async::Task<> Pool::fill(Pool& pool, Shelf& shelf) {
   while (shelf.ready.size() < pool.size_) {
-    if (!shelf.ready.empty()) co_await async::sleep_for(kAfterTaking);
+    if (!shelf.ready.empty()) {
+      co_await async::sleep_for(kAfterTaking);
+      if (shelf.ready.size() >= pool.size_) break;  // it was closed: what is made now nobody would end
+    }
     const auto era = pool.era_;
     const auto sandbox = pool.make_(shelf.kind.limits);
     const bool made = co_await make_ready(sandbox, shelf.kind.python);
