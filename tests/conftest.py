@@ -196,9 +196,18 @@ class HostState:
 SETTLE = 5  # seconds for the kernel to take the last namespaces apart
 
 
+def of_earlier(thing, before):
+    """Whether it is a process below one that was there before: a server that goes on may fill its pool meanwhile."""
+    known, processes = {int(other.split()[1]) for other in before if other.startswith("process ")}, HostState.all_processes()
+    pid = int(thing.split()[1]) if thing.startswith("process ") else None
+    while pid in processes and pid not in known:
+        pid = processes[pid][1]
+    return pid in known
+
+
 def left_behind(before):
     """What is there now and was not before, and stays: passing things of others are none of ours."""
-    leftovers = HostState().things - before
+    leftovers = {thing for thing in HostState().things - before if not of_earlier(thing, before)}
     deadline = time.monotonic() + SETTLE
     while leftovers and time.monotonic() < deadline:
         time.sleep(0.1)
