@@ -108,7 +108,7 @@ bool set_descriptors(const Plan& plan, int& report_fd) noexcept {
   // here.
   if ((off & kNaming) == 0 && !seal_counters()) die(report_fd, Stage::seal_counters);
   if (!sys::change_root(".")) die(report_fd, Stage::change_root);
-  for (int number = 1; number < 32; ++number) ::signal(number, SIG_DFL);
+  default_signals();
   if (!reset_process() || !set_descriptors(plan, report_fd)) die(report_fd, Stage::descriptors);
   if (const auto failed = put_on(plan.locks); failed != Stage::none) die(report_fd, failed);
   char name[] = "cove-init";

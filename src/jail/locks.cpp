@@ -40,6 +40,11 @@ bool restrict_objects(const Locks& locks) noexcept {
 
 }  // namespace
 
+void default_signals() noexcept {
+  const unsigned long none[4] = {};  // the kernel's own form: handler, flags, restorer, mask
+  for (int number = 1; number <= 64; ++number) ::syscall(SYS_rt_sigaction, number, none, nullptr, sizeof none[0]);
+}
+
 bool reset_process() noexcept {
   sigset_t none;
   ::sigemptyset(&none);

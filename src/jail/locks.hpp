@@ -47,6 +47,8 @@ struct Locks {
 // Puts them on the calling process for good: limits, no capabilities, no new privileges, Landlock, seccomp last. Stands
 // in the sandbox's root. No allocation. Stage::none, or the step that failed and its errno.
 Stage put_on(const Locks& locks) noexcept;
+// Every signal as a new process has it, also those that libc keeps for itself and that whoever started us may ignore.
+void default_signals() noexcept;
 // Signal mask, umask, a session and a keyring of its own.
 bool reset_process() noexcept;
 

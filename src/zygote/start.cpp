@@ -62,7 +62,7 @@ bool volunteer() noexcept {
 [[noreturn]] void become_zygote(const jail::Plan& plan, int socket, char* const* argv) noexcept {
   std::array<char*, std::size(kEnvironment) + 1> environment{};
   for (std::size_t i = 0; i < std::size(kEnvironment); ++i) environment[i] = const_cast<char*>(kEnvironment[i]);
-  for (int number = 1; number < 32; ++number) ::signal(number, SIG_DFL);
+  jail::default_signals();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const int own_proc = ::open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
   const bool ready = volunteer() && sys::make_private() && jail::make_storage(plan) && jail::make_root(plan) &&

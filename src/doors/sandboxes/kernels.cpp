@@ -445,6 +445,9 @@ Result<CommWord> parse_comm(const json::object& body) {
 Task<> speak_comm(Services& services, http::Exchange& exchange) {
   const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
+  // Who may not know of it hears that it is not there, whatever was asked.
+  if (const auto named = co_await find_kernel(services, exchange.request(), Need::to_speak); !named)
+    co_return co_await refuse(exchange, named.error());
   auto word = parse_comm(*body);
   if (!word) co_return co_await refuse(exchange, word.error());
   co_await put_question(services, exchange, std::move(word->op), std::move(word->content), [](const auto& answered) {
