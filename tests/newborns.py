@@ -135,33 +135,6 @@ def served_by_one_zygote(*tenants, flags=()):
         server.close()
 
 
-class Kernel:
-    """A kernel born into a sandbox that may have others in it."""
-
-    def __init__(self, server, sandbox, patience=60):
-        self.server, self.sandbox = server, sandbox
-        answer = server.post(at(sandbox, "kernels"), None, timeout=patience)
-        assert answer.status == 201, answer
-        self.id, self.birth = answer.json["id"], answer.json["birth"]
-
-    def at(self, rest=""):
-        return at(self.sandbox, f"kernels/{self.id}" + (f"/{rest}" if rest else ""))
-
-    def run(self, code, patience=60, **fields):
-        answer = self.server.post(self.at("execute"), {"code": code, **fields}, timeout=patience)
-        assert answer.status == 200, answer
-        return answer.json
-
-    def out(self, code, **fields):
-        result = self.run(code, **fields)
-        assert result["status"] == "ok", result
-        return result["stdout"]
-
-    @property
-    def state(self):
-        return self.server.get(self.at()).json["state"]
-
-
 class Racer:
     """tests/probes/birth_race.c at work in a sandbox."""
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/units.hpp"
 #include "cove/completion_command.hpp"
 #include "cove/console.hpp"
 #include "cove/kernel_commands.hpp"
@@ -94,6 +95,15 @@ client::Request json_request(std::string method, std::string target, const json:
           .target = std::move(target),
           .content_type = "application/json",
           .body = json::serialize(body)};
+}
+
+Result<> set_timeout(json::object& body, const std::string& text) {
+  if (text.empty()) return {};
+  const auto timeout = parse_duration(text);
+  if (!timeout) return fail(Errc::invalid, fmt::format("--timeout: {}", timeout.error().message));
+  if (timeout->count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
+  body["timeoutSeconds"] = std::chrono::duration<double>(*timeout).count();
+  return {};
 }
 
 Result<json::object> pairs(std::string_view option, const Words& texts) {

@@ -55,6 +55,8 @@ client::Request json_request(std::string method, std::string target, const boost
 
 // "K=V" texts as an object. Errc::invalid names the option.
 Result<boost::json::object> pairs(std::string_view option, const Words& texts);
+// --timeout, if it was given, as the body's "timeoutSeconds".
+Result<> set_timeout(boost::json::object& body, const std::string& text);
 // An option that may be given again, each time with one value.
 CLI::Option* again(CLI::Option* option);
 

@@ -112,12 +112,7 @@ Result<std::string> code_of(const ExecArguments& arguments) {
 Result<json::object> exec_body(const ExecArguments& arguments) {
   json::object body;
   COVE_TRY(body["code"], code_of(arguments));
-  if (!arguments.timeout.empty()) {
-    const auto timeout = parse_duration(arguments.timeout);
-    if (!timeout) return fail(Errc::invalid, fmt::format("--timeout: {}", timeout.error().message));
-    if (timeout->count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
-    body["timeoutSeconds"] = std::chrono::duration<double>(*timeout).count();
-  }
+  COVE_CHECK(set_timeout(body, arguments.timeout));
   body["colour"] = ::isatty(STDERR_FILENO) == 1;
   return body;
 }

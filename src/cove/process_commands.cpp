@@ -38,12 +38,7 @@ Result<json::object> exec_body(const ExecArguments& arguments) {
   if (!arguments.workdir.empty()) body["workdir"] = arguments.workdir;
   COVE_TRY(auto environment, pairs("--env", arguments.environment));
   if (!environment.empty()) body["env"] = std::move(environment);
-  if (!arguments.timeout.empty()) {
-    const auto timeout = parse_duration(arguments.timeout);
-    if (!timeout) return fail(Errc::invalid, fmt::format("--timeout: {}", timeout.error().message));
-    if (timeout->count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
-    body["timeoutSeconds"] = std::chrono::duration<double>(*timeout).count();
-  }
+  COVE_CHECK(set_timeout(body, arguments.timeout));
   return body;
 }
 

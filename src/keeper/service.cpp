@@ -12,7 +12,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +19,7 @@
 
 #include "base/random.hpp"
 #include "jail/jail.hpp"
+#include "keeper/lines.hpp"
 #include "keeper/predecessor.hpp"
 #include "sys/landlock.hpp"
 #include "sys/process.hpp"
@@ -32,14 +32,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kRemoveRetryMillis = 1;
 constexpr std::uint64_t kZygoteDisk = 64U << 20;
-constexpr std::size_t kMostLines = 8;          // of zygotes, each about a hundred megabytes
-constexpr std::chrono::minutes kLineKept{5};   // after its last birth
 constexpr std::chrono::seconds kNoBirths{60};  // into a sandbox after one that took too long
 constexpr int kMemoryRecheckMillis = 2;
 constexpr std::chrono::seconds kMemoryRecheckFor{2};
 
 // What woke us, as epoll hands it back: a sandbox's number and which of its descriptors.
-enum class Source : std::uint32_t { front, report, process, oom, nursery };
+enum class Source : std::uint32_t { front, report, process, oom, zygotes };
 struct Tag {
   std::uint32_t number;
   Source source;
@@ -83,15 +81,9 @@ struct Sandbox {
   jail::Report failure;
 };
 
-// Zygotes whose children share the layout of their memory.
-struct Line {
-  Nursery nursery;
-  Clock::time_point asked{};
-};
-
 class Service {
  public:
-  explicit Service(ServiceOptions options) : options_(std::move(options)) {}
+  explicit Service(ServiceOptions options) : options_(std::move(options)), lines_(options_.nursery) {}
   int run();
 
  private:
@@ -99,9 +91,7 @@ class Service {
   void handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds);
   Result<> create(const wire::KeeperRequest& request, UniqueFd control);
   Result<> birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams);
-  Line* open_line(std::uint32_t number);
-  bool make_room_for_line();
-  [[nodiscard]] int births_due() const;
+  void open_lines();
   void tell_births();
   [[nodiscard]] jail::PlanInput plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox) const;
   Result<> adopt(const wire::KeeperRequest& request);
@@ -123,8 +113,7 @@ class Service {
   Sandbox* find(const SandboxId& id);
 
   ServiceOptions options_;
-  // One for each line of zygotes; 0 is there from the start, the others from the first birth that wants them.
-  std::map<std::uint32_t, Line> lines_;
+  Lines lines_;
   std::map<std::uint32_t, SandboxId> births_;  // on their way, by serial
   UniqueFd epoll_;
   int landlock_abi_ = sys::landlock_abi();
@@ -248,58 +237,24 @@ Result<> Service::birth(const wire::KeeperRequest& request, std::vector<UniqueFd
   // One zygote serves everybody: who has once kept it waiting, by having no processor time to spare, say, starts cold.
   if (Clock::now() < sandbox->no_births_before)
     return fail(Errc::unavailable, "births into this sandbox take too long");
-  auto* line = open_line(request.zygote);
-  if (line == nullptr) return fail(Errc::unavailable, "there is no room for another line of zygotes");
-  line->asked = Clock::now();
-  COVE_CHECK(line->nursery.ask({.serial = request.serial,
-                                .init_pidfd = sandbox->process.pidfd.get(),
-                                .locks = sandbox->locks,
-                                .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
-                                .streams = std::move(streams)}));
+  COVE_CHECK(lines_.ask(request.zygote, {.serial = request.serial,
+                                         .init_pidfd = sandbox->process.pidfd.get(),
+                                         .locks = sandbox->locks,
+                                         .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
+                                         .streams = std::move(streams)}));
   births_.emplace(request.serial, request.id);
   return {};
 }
 
-// Memory is what lines cost. One that nobody has used for a while makes way; where none does, births of the new one
-// fail.
-bool Service::make_room_for_line() {
-  if (lines_.size() < kMostLines) return true;
-  auto oldest = lines_.end();
-  for (auto it = lines_.begin(); it != lines_.end(); ++it) {
-    const bool used = it->first == 0 || Clock::now() - it->second.asked < kLineKept;
-    if (!used && (oldest == lines_.end() || it->second.asked < oldest->second.asked)) oldest = it;
-  }
-  if (oldest == lines_.end()) return false;
-  oldest->second.nursery.close();
-  lines_.erase(oldest);
-  return true;
-}
-
-Line* Service::open_line(std::uint32_t number) {
-  if (options_.nursery.births == 0) return nullptr;
-  const auto found = lines_.find(number);
-  if (found != lines_.end()) return &found->second;
-  if (!make_room_for_line()) return nullptr;
-  auto& line = lines_.emplace(number, Line{.nursery = Nursery(options_.nursery)}).first->second;
+void Service::open_lines() {
+  if (options_.nursery.births == 0) return;
   const wire::KeeperRequest request{.disk_bytes = kZygoteDisk, .inodes = 4096, .pids = 1, .cpu_millis = 1};
-  line.nursery.open(jail::make_plan(plan_input(request, {}), nullptr));
-  watch(line.nursery.fd(), EPOLLIN, {.number = number, .source = Source::nursery});
-  return &line;
-}
-
-int Service::births_due() const {
-  int due = -1;
-  for (const auto& [number, line] : lines_) {
-    const int wait = line.nursery.wait_millis();
-    if (wait >= 0) due = due < 0 ? wait : std::min(due, wait);
-  }
-  return due;
+  lines_.open(jail::make_plan(plan_input(request, {}), nullptr));
+  watch(lines_.fd(), EPOLLIN, {.number = 0, .source = Source::zygotes});
 }
 
 void Service::tell_births() {
-  std::vector<Nursery::Done> all;
-  for (auto& [number, line] : lines_) std::ranges::move(line.nursery.turn(), std::back_inserter(all));
-  for (const auto& done : all) {
+  for (const auto& done : lines_.turn()) {
     const auto found = births_.extract(done.serial);
     if (found.empty()) continue;
     if (auto* sandbox = done.slow ? find(found.mapped()) : nullptr)
@@ -571,7 +526,7 @@ void Service::finish_ending() {
 int Service::run() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
-  open_line(0);
+  open_lines();
   while (!front_gone_ || !sandboxes_.empty()) {
     bool waiting = false;     // for a group that still empties
     bool rechecking = false;  // for a kill that is not counted yet
@@ -581,7 +536,7 @@ int Service::run() {
     }
     std::array<epoll_event, 64> events;
     int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : rechecking ? kMemoryRecheckMillis : -1;
-    if (const int due = births_due(); due >= 0) timeout = timeout < 0 ? due : std::min(timeout, due);
+    if (const int due = lines_.wait_millis(); due >= 0) timeout = timeout < 0 ? due : std::min(timeout, due);
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
     if (count == 0 && wants_spare_ && !front_gone_) make_spare_cgroup();
     for (int i = 0; i < count; ++i) {
@@ -591,7 +546,7 @@ int Service::run() {
         }
         continue;
       }
-      if (tag.source == Source::nursery) continue;
+      if (tag.source == Source::zygotes) continue;
       const auto found = sandboxes_.find(tag.number);
       if (found == sandboxes_.end()) continue;
       auto& sandbox = found->second;
@@ -602,7 +557,7 @@ int Service::run() {
     tell_births();
     check_memory();
     if (front_gone_ && options_.keep) {
-      for (auto& [number, line] : lines_) line.nursery.close();
+      lines_.close();
       spare_cgroup_.reset();
       return 0;
     }
@@ -611,7 +566,7 @@ int Service::run() {
       options_.front.reset();
       wants_spare_ = false;
       spare_cgroup_.reset();
-      for (auto& [number, line] : lines_) line.nursery.close();
+      lines_.close();
       for (auto& [number, sandbox] : sandboxes_) end(sandbox);
     }
     finish_ending();

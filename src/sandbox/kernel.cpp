@@ -160,13 +160,7 @@ bool Kernel::warm() const {
 
 async::Task<Result<>> Kernel::begin() {
   const auto self = shared_from_this();
-  json::object variables;
-  for (const auto& variable : sandbox_->environment(request_for(id_, variables_))) {
-    const auto equals = variable.find('=');
-    variables[variable.substr(0, equals)] = variable.substr(equals + 1);
-  }
-  const json::object first{
-      {"op", "begin"}, {"mode", "kernel"}, {"env", std::move(variables)}, {"cwd", "/workspace"}, {"colour", false}};
+  const auto first = sandbox_->first_message("kernel", request_for(id_, variables_));
   if (auto sent = process_->send(json::serialize(first)); !sent) co_return sent;
   const auto until = std::chrono::steady_clock::now() + kStartTime;
   while (state_ == State::starting && std::chrono::steady_clock::now() < until)

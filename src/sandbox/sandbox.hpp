@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -103,6 +104,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<std::shared_ptr<Process>>> start_python(ProcessRequest request);
   // The whole environment of a process: the sandbox's own variables and those of the request.
   [[nodiscard]] std::vector<std::string> environment(const ProcessRequest& request) const;
+  // What such a Python is told first: what it is to become, and its environment.
+  [[nodiscard]] boost::json::object first_message(std::string_view mode, const ProcessRequest& request) const;
   [[nodiscard]] std::shared_ptr<Process> find_process(std::uint32_t number) const;
   // Those callers may see, by number.
   [[nodiscard]] std::vector<std::shared_ptr<Process>> processes() const;

@@ -125,6 +125,15 @@ std::vector<std::shared_ptr<Process>> Sandbox::interpreters() const {
   return out;
 }
 
+boost::json::object Sandbox::first_message(std::string_view mode, const ProcessRequest& request) const {
+  boost::json::object variables;
+  for (const auto& variable : environment(request)) {
+    const auto equals = variable.find('=');
+    variables[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  return {{"op", "begin"}, {"mode", mode}, {"env", std::move(variables)}, {"cwd", "/workspace"}};
+}
+
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessRequest request) {
   const auto self = shared_from_this();
   if (auto ready = co_await be_ready(request.kind, request.abandoned); !ready)

@@ -22,8 +22,8 @@ enum class FrameType : std::uint16_t {
   replay = 9,           // after `known`: send output from a number on, and whatever comes
   forget = 10,          // an ended process: its output will not be asked for again
   channel_record = 11,  // one record for the process's channel
-  limit_output = 13,    // bytes kept of each stream, from now on
   handover = 12,        // a process that was born without init: it is init's from now on
+  limit_output = 13,    // bytes kept of each stream, from now on
   // from init
   ready = 32,
   started = 33,

@@ -59,8 +59,8 @@ enum class KeeperWord : std::uint32_t {
   gone = 4,           // answer to destroy: nothing is left
   died = 5,           // unasked: init ended by itself
   out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory
-  born = 8,           // answer to birth: it runs in the sandbox, every lock on; `born_pid`
   not_started = 7,    // unasked, the first and last word: the keeper itself could not start
+  born = 8,           // answer to birth: it runs in the sandbox, every lock on; `born_pid`
 };
 
 struct KeeperReply {

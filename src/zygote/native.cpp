@@ -32,9 +32,9 @@ struct Birth {
   std::vector<UniqueFd> fds;
 };
 
-void report_failure(const Birth& birth, jail::Stage stage) noexcept {
+void report_failure(int report, jail::Stage stage) noexcept {
   const Born word{.failure = {.stage = stage, .sys_errno = errno}};
-  [[maybe_unused]] const auto n = ::write(birth.fds[kReport].get(), &word, sizeof word);
+  [[maybe_unused]] const auto n = ::write(report, &word, sizeof word);
 }
 
 bool join_groups(const Birth& birth) noexcept {
@@ -74,24 +74,18 @@ bool set_descriptors(Birth& birth, int& report) noexcept {
 // The newborn's way into its sandbox. Never comes back on failure.
 void enter(Birth& birth) noexcept {
   register_rseq();
+  int report = birth.fds[kReport].get();
   const auto die = [&](jail::Stage stage) {
-    report_failure(birth, stage);
+    report_failure(report, stage);
     ::_exit(125);
   };
   if (::setns(birth.fds[kInit].get(), kNamespaces) != 0) die(jail::Stage::namespaces);
   if (!sys::set_ids(jail::kInnerUid, jail::kInnerGid)) die(jail::Stage::take_ids);
-  int report = birth.fds[kReport].get();
-  const bool reset = jail::reset_process() && set_descriptors(birth, report);
-  const auto fail = [&](jail::Stage stage) {
-    const Born word{.failure = {.stage = stage, .sys_errno = errno}};
-    [[maybe_unused]] const auto n = ::write(report, &word, sizeof word);
-    ::_exit(125);
-  };
-  if (!reset) fail(jail::Stage::descriptors);
-  if (const auto stage = jail::put_on(birth.request.locks); stage != jail::Stage::none) fail(stage);
+  if (!jail::reset_process() || !set_descriptors(birth, report)) die(jail::Stage::descriptors);
+  if (const auto stage = jail::put_on(birth.request.locks); stage != jail::Stage::none) die(stage);
   // With the locks on and nothing else open: whatever the sandbox has made of the name, it is followed as anybody
   // inside could follow it.
-  if (::chdir("/workspace") != 0) fail(jail::Stage::change_root);
+  if (::chdir("/workspace") != 0) die(jail::Stage::change_root);
   // Only now: what lacks a lock must not be looked into by others of the same uid.
   ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   const Born word{.pid = ::getpid()};
@@ -107,12 +101,12 @@ void enter(Birth& birth) noexcept {
   // Or a newborn that ends before us would be gone without init's knowing.
   ::signal(SIGCHLD, SIG_DFL);
   if (!join_groups(birth)) {
-    report_failure(birth, jail::Stage::join_cgroup);
+    report_failure(birth.fds[kReport].get(), jail::Stage::join_cgroup);
     ::_exit(1);
   }
   // glibc's own: the newborn's thread must know its new id, and libraries may have asked to hear of forks.
   const pid_t newborn = ::fork();
-  if (newborn < 0) report_failure(birth, jail::Stage::fork);
+  if (newborn < 0) report_failure(birth.fds[kReport].get(), jail::Stage::fork);
   if (newborn != 0) ::_exit(0);
 }
 
@@ -146,7 +140,7 @@ void enter(Birth& birth) noexcept {
 bool give_birth(Birth& birth) noexcept {
   // For children alone; forks of this process that are not births do not happen.
   if (::setns(birth.fds[kInit].get(), CLONE_NEWPID) != 0) {
-    report_failure(birth, jail::Stage::namespaces);
+    report_failure(birth.fds[kReport].get(), jail::Stage::namespaces);
     return false;
   }
   const long pid = begin(birth);
@@ -154,7 +148,7 @@ bool give_birth(Birth& birth) noexcept {
     enter(birth);
     return true;
   }
-  if (pid < 0) report_failure(birth, jail::Stage::fork);
+  if (pid < 0) report_failure(birth.fds[kReport].get(), jail::Stage::fork);
   return false;
 }
 

@@ -11,7 +11,8 @@ import pytest
 
 from conftest import COVE, leaving_nothing, wait_until
 from hostile import SOAK
-from newborns import BORN, Kernel, Program, kill, served_by_one_zygote, started, warm, zygotes
+from kernels import Kernel
+from newborns import BORN, Program, kill, served_by_one_zygote, started, warm, zygotes
 from server import Server, at
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the zygote is reached from the host as root")
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the zygote is reached
 ROUNDS = 100 if SOAK else 8
 NOBODY = 65534
 # Of what the figures say, on a machine that others use as well.
-SLACK = 8.0
+SLACK = 1.0 if SOAK else 8.0  # the figure is the long run's; this one only shows that it happens
 
 
 @pytest.fixture(scope="module")

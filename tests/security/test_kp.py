@@ -13,7 +13,8 @@ import pytest
 from conftest import leaving_nothing
 from hostile import alive, bounded_memory, descriptors, front
 from interpreter import ask, stream
-from newborns import Kernel, Program, serves, warm, zygotes
+from kernels import Kernel
+from newborns import Program, serves, warm, zygotes
 from server import Server, at
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the zygote is looked at from the host as root")

@@ -13,7 +13,8 @@ import pytest
 
 from conftest import leaving_nothing, wait_until
 from hostile import SOAK, alive
-from newborns import BORN, Kernel, Program, Racer, groups_of, kill, named, probe, served_by_one_zygote, status_of, warm, zygotes
+from kernels import Kernel
+from newborns import BORN, Program, Racer, groups_of, kill, named, probe, served_by_one_zygote, status_of, warm, zygotes
 from security.arena import SECRET
 from server import Server, at
 
