@@ -81,6 +81,12 @@ struct ExecuteLimits {
   bool operator==(const ExecuteLimits&) const = default;
 };
 
+// Roots that are built from packages.
+struct TemplateLimits {
+  std::chrono::milliseconds build_timeout{};
+  bool operator==(const TemplateLimits&) const = default;
+};
+
 // Files that clients keep here for their runs.
 struct FileStorage {
   std::string directory;  // empty: below state_dir
@@ -133,6 +139,7 @@ struct Config {
   Pool pool;
   ExecuteLimits execute;
   FileStorage files;
+  TemplateLimits templates;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };

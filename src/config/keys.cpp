@@ -189,6 +189,9 @@ const auto& table() {
       {"files.ttl", duration, "1h", live, [](Config& c) -> auto& { return c.files.ttl; }, "How long a file is kept",
        kSecond, 3650 * kDay},
 
+      {"templates.build_timeout", duration, "15m", live, [](Config& c) -> auto& { return c.templates.build_timeout; },
+       "How long the build of a template may take", kSecond, kDay},
+
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
   });

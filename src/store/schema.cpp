@@ -103,6 +103,31 @@ CREATE INDEX files_of_tenant ON files (tenant, seq);
 CREATE INDEX files_by_age ON files (uploaded_unix_ms);
 ALTER TABLE sandboxes ADD COLUMN renewal TEXT NOT NULL DEFAULT 'use';
 )",
+    R"(
+CREATE TABLE templates (
+  name TEXT PRIMARY KEY,
+  number INTEGER NOT NULL UNIQUE,
+  status TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  created_unix_ms INTEGER NOT NULL,
+  built_unix_ms INTEGER,
+  base TEXT NOT NULL,
+  packages_json TEXT NOT NULL,
+  preload_json TEXT NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  disk_bytes INTEGER NOT NULL,
+  pids INTEGER NOT NULL,
+  cpu_millis INTEGER NOT NULL,
+  timeout_ms INTEGER NOT NULL,
+  env_json TEXT NOT NULL,
+  size_bytes INTEGER NOT NULL,
+  languages_json TEXT NOT NULL,
+  kernels INTEGER NOT NULL,
+  installed_json TEXT NOT NULL,
+  log TEXT NOT NULL
+);
+ALTER TABLE keys ADD COLUMN operates INTEGER NOT NULL DEFAULT 0;
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

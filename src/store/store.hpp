@@ -10,6 +10,7 @@
 #include "store/key_table.hpp"
 #include "store/process_table.hpp"
 #include "store/sandbox_table.hpp"
+#include "store/template_table.hpp"
 
 namespace cove::store {
 
@@ -39,6 +40,7 @@ class Store {
   IdempotencyTable& idempotency() { return idempotency_; }
   KeyTable& keys() { return keys_; }
   FileTable& files() { return files_; }
+  TemplateTable& templates() { return templates_; }
 
   // All of what `work` (returning Result<>) writes, or none of it.
   template <typename Work>
@@ -67,6 +69,7 @@ class Store {
   IdempotencyTable idempotency_;
   KeyTable keys_;
   FileTable files_;
+  TemplateTable templates_;
   std::string warning_;
   bool keys_may_be_lost_ = false;
 };
