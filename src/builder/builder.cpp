@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -37,8 +35,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPartial = ".partial-";
 constexpr const char* kGone = ".gone-";
-// Where the work sees its directory, which may lie where only root can walk to.
-constexpr const char* kView = "/run/cove/template";
 constexpr int kPolite = 10;  // sandboxes come first
 
 struct Order {
@@ -63,17 +59,19 @@ class Builder {
   Result<> run();
 
  private:
-  [[nodiscard]] std::string place(const char* prefix = "") const {
-    return fmt::format("{}/{}{}", directory_, prefix, job_.request.number);
+  [[nodiscard]] std::string name(const char* prefix = "") const {
+    return fmt::format("{}{}", prefix, job_.request.number);
   }
+  [[nodiscard]] std::string path(const char* prefix = "") const { return directory_ + "/" + name(prefix); }
   Result<> build();
-  Result<> remove(std::uint32_t number);
+  Result<> remove();
   Result<> sweep();
-  Result<std::string> show(const std::string& partial);
-  Result<> do_inside(const std::function<Result<>()>& work);
-  Result<> bootstrap(const std::string& base, const Order& order);
-  Result<> wait_for(Inside& inside, std::string_view what);
-  Result<> erase(const std::string& path);
+  // Whether work ends when its time is over or nobody waits for it any more; tidying up does not.
+  enum class Until { wanted, done };
+  Result<> do_inside(const std::string& directory, Until until, const std::function<Result<>()>& work);
+  Result<> bootstrap(const std::string& partial, const Order& order);
+  Result<> wait_for(Inside& inside, Until until, std::string_view what);
+  Result<> erase(const std::string& name);
 
   Job job_;
   std::string directory_;
@@ -91,8 +89,8 @@ std::string one_line(std::string text) {
   return text;
 }
 
-Result<> Builder::wait_for(Inside& inside, std::string_view what) {
-  while (true) {
+Result<> Builder::wait_for(Inside& inside, Until until, std::string_view what) {
+  while (until == Until::wanted) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until_ - Clock::now()).count();
     if (left <= 0) return fail(Errc::over_limit, "the build took longer than it may, and was ended");
     pollfd fds[] = {{.fd = inside.pidfd(), .events = POLLIN, .revents = 0},
@@ -100,55 +98,45 @@ Result<> Builder::wait_for(Inside& inside, std::string_view what) {
     if (::poll(fds, 2, static_cast<int>(std::min<std::int64_t>(left, 60'000))) < 0 && errno != EINTR)
       return fail_errno(errno, "poll");
     if (fds[1].revents != 0) return fail(Errc::conflict, "the build was cancelled");
-    if (fds[0].revents == 0) continue;
-    const int status = inside.wait();
-    if (status == 0) return {};
-    return fail(Errc::io, fmt::format("{} ended with status {}", what, status));
+    if (fds[0].revents != 0) break;
   }
+  const int status = inside.wait();
+  if (status == 0) return {};
+  return fail(Errc::io, fmt::format("{} ended with status {}", what, status));
 }
 
 // Work of ours that must not be done with the host's root; its own failure is told in its own words.
-Result<> Builder::do_inside(const std::function<Result<>()>& work) {
+Result<> Builder::do_inside(const std::string& directory, Until until, const std::function<Result<>()>& work) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
   UniqueFd hears(ends[0]);
   UniqueFd tells(ends[1]);
-  COVE_TRY(auto inside, Inside::start(identity_, [&] {
+  COVE_TRY(auto inside, Inside::start(identity_, directory, [&] {
              const auto done = work();
              if (!done) [[maybe_unused]]
                const auto said = write_all(tells.get(), done.error().message);
              return done ? 0 : 1;
            }));
   tells.reset();
-  auto done = wait_for(inside, "the work on the root");
+  auto done = wait_for(inside, until, "the work on the root");
   if (done || done.error().code != Errc::io) return done;
   const auto words = read_all(hears.get(), 4096);
   return words && !words->empty() ? fail(Errc::io, *words) : done;
 }
 
 // What packages' scripts made belongs to ids that only root, or the user inside, may remove.
-Result<> Builder::erase(const std::string& path) {
+Result<> Builder::erase(const std::string& name) {
+  const auto path = directory_ + "/" + name;
   if (::geteuid() == 0) return remove_tree(path);
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0 && errno == ENOENT) return {};
-  return do_inside([&] { return remove_tree(path); });
+  return do_inside(directory_, Until::done, [&] { return remove_tree(fmt::format("{}/{}", kShown, name)); });
 }
 
-Result<std::string> Builder::show(const std::string& partial) {
-  if (::geteuid() != 0) return partial;
-  for (const char* path : {"/run/cove", kView}) {
-    if (::mkdir(path, 0755) != 0 && errno != EEXIST) return fail_errno(errno, "make {}", path);
-  }
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      ::mount(partial.c_str(), kView, nullptr, MS_BIND, nullptr) != 0)
-    return fail_errno(errno, "mount {}", partial);
-  return kView;
-}
-
-Result<> Builder::bootstrap(const std::string& base, const Order& order) {
-  COVE_TRY(const auto command, bootstrap_command(base + "/image", order.packages));
-  COVE_TRY(auto inside, Inside::start(identity_, [&] { return run_bootstrap(command, job_.log.get()); }));
-  return wait_for(inside, "mmdebstrap");
+Result<> Builder::bootstrap(const std::string& partial, const Order& order) {
+  COVE_TRY(const auto command, bootstrap_command(std::string(kShown) + "/image", order.packages));
+  COVE_TRY(auto inside, Inside::start(identity_, partial, [&] { return run_bootstrap(command, job_.log.get()); }));
+  return wait_for(inside, Until::wanted, "mmdebstrap");
 }
 
 Result<> Builder::build() {
@@ -156,19 +144,18 @@ Result<> Builder::build() {
   COVE_TRY(order.packages, names_of(job_.request.packages, is_package_name));
   COVE_TRY(order.preload, names_of(job_.request.preload, is_module_name));
   until_ = Clock::now() + std::chrono::seconds(job_.request.timeout_seconds);
-  const auto partial = place(kPartial);
-  COVE_CHECK(erase(partial));
+  const auto partial = path(kPartial);
+  COVE_CHECK(erase(name(kPartial)));
   if (::mkdir(partial.c_str(), 0755) != 0) return fail_errno(errno, "make {}", partial);
   const auto make = [&]() -> Result<> {
     const auto image = partial + "/image";
     if (::mkdir(image.c_str(), 0755) != 0) return fail_errno(errno, "make {}", image);
     if (::geteuid() == 0) COVE_CHECK(give_to(partial, identity_.first, identity_.first_group));
-    COVE_TRY(const auto base, show(partial));
-    COVE_CHECK(bootstrap(base, order));
-    COVE_CHECK(do_inside([&]() -> Result<> {
-      COVE_TRY(const auto contents, assemble(base, order.preload));
+    COVE_CHECK(bootstrap(partial, order));
+    COVE_CHECK(do_inside(partial, Until::wanted, [&]() -> Result<> {
+      COVE_TRY(const auto contents, assemble(kShown, order.preload));
       // Rootless, everything is the user's from here on.
-      if (identity_.mode == keeper::IdentityMode::subuid) COVE_CHECK(give_to(base, 0, 0));
+      if (identity_.mode == keeper::IdentityMode::subuid) COVE_CHECK(give_to(kShown, 0, 0));
       const int answer = job_.answer.get();
       for (const auto& language : contents.languages) say(answer, fmt::format("language {}", language));
       for (const auto& [name, version] : contents.installed) say(answer, fmt::format("installed {} {}", name, version));
@@ -178,23 +165,22 @@ Result<> Builder::build() {
     }));
     // Nobody's, as seen from every sandbox, whatever ids a keeper takes later.
     if (::geteuid() == 0) COVE_CHECK(give_to(partial, 0, 0));
-    if (::rename(partial.c_str(), place().c_str()) != 0) return fail_errno(errno, "move {} into place", partial);
+    if (::rename(partial.c_str(), path().c_str()) != 0) return fail_errno(errno, "move {} into place", partial);
     return {};
   };
   auto made = make();
   if (!made) {
-    if (const auto erased = erase(partial); !erased) say(job_.log.get(), erased.error().message);
+    if (const auto erased = erase(name(kPartial)); !erased) say(job_.log.get(), erased.error().message);
   }
   return made;
 }
 
 // Out of sight first: who looks for it finds all of it or nothing.
-Result<> Builder::remove(std::uint32_t number) {
-  const auto at = [&](const char* prefix) { return fmt::format("{}/{}{}", directory_, prefix, number); };
-  COVE_CHECK(erase(at(kPartial)));
-  if (::rename(at("").c_str(), at(kGone).c_str()) != 0 && errno != ENOENT)
-    return fail_errno(errno, "move {} away", at(""));
-  return erase(at(kGone));
+Result<> Builder::remove() {
+  COVE_CHECK(erase(name(kPartial)));
+  if (::rename(path().c_str(), path(kGone).c_str()) != 0 && errno != ENOENT)
+    return fail_errno(errno, "move {} away", path());
+  return erase(name(kGone));
 }
 
 Result<> Builder::sweep() {
@@ -203,12 +189,12 @@ Result<> Builder::sweep() {
   std::vector<std::string> stale;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(directory_, failed)) {
-    const auto name = entry.path().filename().string();
-    if (std::ranges::none_of(kept, [&](std::uint32_t number) { return name == std::to_string(number); }))
-      stale.push_back(entry.path());
+    auto found = entry.path().filename().string();
+    if (std::ranges::none_of(kept, [&](std::uint32_t number) { return found == std::to_string(number); }))
+      stale.push_back(std::move(found));
   }
   if (failed) return fail_errno(failed.value(), "list {}", directory_);
-  for (const auto& path : stale) COVE_CHECK(erase(path));
+  for (const auto& one : stale) COVE_CHECK(erase(one));
   return {};
 }
 
@@ -218,7 +204,7 @@ Result<> Builder::run() {
     case wire::SupervisorVerb::build_template:
       return build();
     case wire::SupervisorVerb::remove_template:
-      return remove(job_.request.number);
+      return remove();
     case wire::SupervisorVerb::sweep_templates:
       return sweep();
     default:

@@ -24,10 +24,14 @@ namespace {
 constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 constexpr const char* kScratchSize = "268435456";
 
+// A /tmp of our own, with the working directory in it: that may lie below the host's /tmp, or where only root can walk
+// to, and as the working directory it came along.
 bool own_scratch() {
   const sys::MountOption options[] = {{"size", kScratchSize}, {"mode", "1777"}};
+  const UniqueFd shown(::open_tree(AT_FDCWD, ".", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
   const UniqueFd scratch(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
-  return scratch && sys::attach(scratch.get(), "/tmp");
+  return shown && scratch && sys::attach(scratch.get(), "/tmp") && ::mkdir(kShown, 0755) == 0 &&
+         sys::attach(shown.get(), kShown) && ::chdir("/") == 0;
 }
 
 bool settle_in(const UniqueFd& gate) {
@@ -44,7 +48,8 @@ bool settle_in(const UniqueFd& gate) {
 
 }  // namespace
 
-Result<Inside> Inside::start(const keeper::Identity& identity, const std::function<int()>& work) {
+Result<Inside> Inside::start(const keeper::Identity& identity, const std::string& directory,
+                             const std::function<int()>& work) {
   if (identity.mode == keeper::IdentityMode::one_user)
     return fail(Errc::unsupported,
                 "templates are built with user ids that this user does not have: run the server as root, or give the "
@@ -54,12 +59,14 @@ Result<Inside> Inside::start(const keeper::Identity& identity, const std::functi
   UniqueFd gate(ends[0]);
   Inside inside;
   inside.lifeline_.reset(ends[1]);
+  if (::chdir(directory.c_str()) != 0) return fail_errno(errno, "enter {}", directory);
   auto clone = sys::clone_process({.namespaces = kNamespaces});
   if (clone.pid < 0) return fail_errno(errno, "make namespaces to build in");
   if (clone.pid == 0) {
     inside.lifeline_.reset();
     ::_exit(settle_in(gate) ? work() : 125);
   }
+  if (::chdir("/") != 0) return fail_errno(errno, "enter /");
   inside.pid_ = clone.pid;
   inside.pidfd_ = std::move(clone.pidfd);
   COVE_CHECK(keeper::write_maps(identity, inside.pid_));
