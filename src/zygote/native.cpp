@@ -209,9 +209,36 @@ int serve() {
   }
 }
 
+alignas(16) char holder_stack[4096];
+pid_t holder_maker = 0;
+
+// Shares the memory of the process that made it until that one is gone.
+int hold(void* /*unused*/) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  while (::getppid() == holder_maker) ::pause();
+  ::_exit(0);
+}
+
+// Ends the process. The kernel tells of an end when the memory is taken apart, 2 to 3 ms with everything loaded, unless
+// another process has a share in it: then that one's end, which nobody waits for, does this work. What it would keep
+// open is closed before, so that readers see the end of their pipes. Without a holder the end is as true, only later.
+[[noreturn]] void leave(int status) noexcept {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::syscall(SYS_close_range, 0, ~0U, 0);
+  holder_maker = ::getpid();
+  ::clone(hold, holder_stack + sizeof holder_stack, CLONE_VM | CLONE_FILES, nullptr);
+  ::_exit(status);
+}
+
 }  // namespace
 }  // namespace cove::zygote
 
 extern "C" __attribute__((visibility("default"))) int cove_zygote_serve() {
   return cove::zygote::serve();
+}
+
+extern "C" __attribute__((visibility("default"))) void cove_zygote_leave(int status) {
+  cove::zygote::leave(status);
 }
