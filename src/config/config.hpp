@@ -147,7 +147,7 @@ struct LoadInput {
   Settings flags;                                    // key name ("sandbox.memory") to text
 };
 
-// The part of our environment that is for us: COVE_*, and the names of keys.hpp's aliases().
+// The part of our environment that is for us: COVE_*, HOST and PORT, and the names of keys.hpp's aliases().
 Settings cove_environment();
 
 // Defaults, the file, the environment, the flags: the later wins. Errc::invalid with every key that is wrong, one a
