@@ -160,14 +160,15 @@ void for_each_heap(Use use) {
   char chunk[4096];
   for (ssize_t n = 0; (n = ::read(maps.get(), chunk, sizeof chunk)) > 0;)
     text.append(chunk, static_cast<std::size_t>(n));
-  for (std::size_t line = 0; line < text.size(); line = text.find('\n', line) + 1) {
+  for (std::size_t at = 0, end_of_line = 0; (end_of_line = text.find('\n', at)) != std::string::npos;
+       at = end_of_line + 1) {
+    const auto line = text.substr(at, end_of_line - at);  // sscanf would go on into the next for a name
     unsigned long begin = 0;
     unsigned long end = 0;
     unsigned long inode = 0;
     char mode[5] = {};
     char name[16] = {};
-    const int fields =
-        std::sscanf(text.c_str() + line, "%lx-%lx %4s %*x %*s %lu %15s", &begin, &end, mode, &inode, name);
+    const int fields = std::sscanf(line.c_str(), "%lx-%lx %4s %*x %*s %lu %15s", &begin, &end, mode, &inode, name);
     const bool heap = fields == 4 || std::strcmp(name, "[heap]") == 0;
     if (fields < 4 || inode != 0 || mode[1] != 'w' || !heap) continue;
     constexpr unsigned long kHuge = 2UL << 20;
