@@ -191,6 +191,10 @@ void Loader::check_together() {
   if (!config.files.directory.empty() && !config.files.directory.starts_with('/') && !bad_.contains("files.directory"))
     complain("files.directory", sources_["files.directory"],
              fmt::format("'{}' is not an absolute path", config.files.directory));
+  if (!config.outbound.ca_file.empty() && !config.outbound.ca_file.starts_with('/') &&
+      !bad_.contains("outbound.ca_file"))
+    complain("outbound.ca_file", sources_["outbound.ca_file"],
+             fmt::format("'{}' is not an absolute path", config.outbound.ca_file));
   if (!config.state_dir.starts_with('/') && !bad_.contains("state_dir"))
     complain("state_dir", sources_["state_dir"], fmt::format("'{}' is not an absolute path", config.state_dir));
 }

@@ -115,6 +115,12 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
+// Requests that the server makes itself.
+struct Outbound {
+  std::string ca_file;  // empty: the system's store
+  bool operator==(const Outbound&) const = default;
+};
+
 // The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
 struct Config {
   std::string file;  // that was read; empty when there was none
@@ -133,6 +139,7 @@ struct Config {
   Pool pool;
   ExecuteLimits execute;
   FileStorage files;
+  Outbound outbound;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };

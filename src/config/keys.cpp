@@ -189,6 +189,9 @@ const auto& table() {
       {"files.ttl", duration, "1h", live, [](Config& c) -> auto& { return c.files.ttl; }, "How long a file is kept",
        kSecond, 3650 * kDay},
 
+      {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
+       "Certificates (PEM) that the server trusts when it asks others by https, instead of this machine's store"},
+
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
   });
