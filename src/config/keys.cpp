@@ -192,6 +192,9 @@ const auto& table() {
       {"templates.build_timeout", duration, "15m", live, [](Config& c) -> auto& { return c.templates.build_timeout; },
        "How long the build of a template may take", kSecond, kDay},
 
+      {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
+       "Certificates (PEM) that the server trusts when it asks others by https, instead of this machine's store"},
+
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
   });

@@ -18,8 +18,8 @@ from .units import compiled
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def run(begin, channel):
-    """Never returns: the process ends with the program."""
+def run(begin, channel, leave):
+    """Never returns: the process ends with the program, by leave(status)."""
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
     code = begin.get("code") or ""
     if begin.get("write", True):
@@ -31,7 +31,7 @@ def run(begin, channel):
     channel.send('{"type":"started"}')
     channel.close()
     status = _ended(lambda: _execute(code, path, module, bool(begin.get("interactive"))))
-    _leave(status)
+    leave(_last_things(status))
 
 
 _STREAMS = ("stdin", "__stdin__", "stdout", "__stdout__", "stderr", "__stderr__")
@@ -197,8 +197,8 @@ def _flush(stream):
         return False
 
 
-def _leave(status):
-    """What CPython does at the end, without taking the interpreter apart."""
+def _last_things(status):
+    """What CPython does at the end, without taking the interpreter apart. The status that remains."""
     threading = sys.modules.get("threading")
     if threading is not None:
         try:
@@ -218,7 +218,7 @@ def _leave(status):
     if isinstance(status, _Interrupted):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit(status)
+    return status
 
 
 class _Unraisable:
