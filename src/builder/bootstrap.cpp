@@ -72,7 +72,13 @@ Result<std::vector<std::string>> bootstrap_command(const std::string& target,
       "--dpkgopt=force-unsafe-io",  // what a crash leaves half-written is thrown away
   };
   for (const auto* pattern : kLeftOut) command.push_back(fmt::format("--dpkgopt=path-exclude={}", pattern));
-  if (!packages.empty()) command.push_back(fmt::format("--include={}", fmt::join(packages, ",")));
+  if (!packages.empty()) {
+    command.push_back(fmt::format("--include={}", fmt::join(packages, ",")));
+    // One that does not exist is said before anything is installed. What is in these names no shell acts on.
+    command.push_back(
+        fmt::format("--extract-hook=APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --simulate -qq install {} >/dev/null",
+                    fmt::join(packages, " ")));
+  }
   command.push_back(release);
   command.push_back(target);
   command.insert(command.end(), sources.begin(), sources.end());

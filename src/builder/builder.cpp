@@ -245,6 +245,8 @@ int work(Job job) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   [[maybe_unused]] const int niceness = ::setpriority(PRIO_PROCESS, 0, kPolite);
+  // A host short of memory takes a build before it takes a sandbox.
+  [[maybe_unused]] const auto volunteered = write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "600");
   const UmaskScope umask(022);
   if (!job.answer || !keep_only(job)) return 1;
   const int answer = job.answer.get();
