@@ -134,6 +134,12 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
+// Requests that the server makes itself.
+struct Outbound {
+  std::string ca_file;  // empty: the system's store
+  bool operator==(const Outbound&) const = default;
+};
+
 // The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
 struct Config {
   std::string file;  // that was read; empty when there was none
@@ -152,6 +158,7 @@ struct Config {
   Pool pool;
   ExecuteLimits execute;
   FileStorage files;
+  Outbound outbound;
   Workspace workspace;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
@@ -167,7 +174,7 @@ struct LoadInput {
   Settings flags;                                    // key name ("sandbox.memory") to text
 };
 
-// The part of our environment that is for us: COVE_*, and the names of keys.hpp's aliases().
+// The part of our environment that is for us: COVE_*, HOST and PORT, and the names of keys.hpp's aliases().
 Settings cove_environment();
 
 // Defaults, the file, the environment, the flags: the later wins. Errc::invalid with every key that is wrong, one a

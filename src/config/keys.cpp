@@ -189,6 +189,9 @@ const auto& table() {
       {"files.ttl", duration, "1h", live, [](Config& c) -> auto& { return c.files.ttl; }, "How long a file is kept",
        kSecond, 3650 * kDay},
 
+      {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
+       "Certificates (PEM) that the server trusts when it asks others by https, instead of this machine's store"},
+
       {"workspace.expiration", duration, "24h", live, [](Config& c) -> auto& { return c.workspace.expiration; },
        "How long a session of /workspace/se lives, from its creation, whatever is done in it", kSecond, 365 * kDay},
       {"workspace.size", size, "100M", live, [](Config& c) -> auto& { return c.workspace.size_bytes; },

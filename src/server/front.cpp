@@ -19,6 +19,7 @@
 #include "doors/sandboxes/door.hpp"
 #include "doors/workspace/door.hpp"
 #include "http/server.hpp"
+#include "outbound/client.hpp"
 #include "sandbox/readiness.hpp"
 #include "server/key_ring.hpp"
 #include "server/log.hpp"
@@ -109,6 +110,7 @@ class Front {
   Metrics metrics_;
   sandbox::Admission admission_;
   sandbox::Admission slots_;
+  outbound::Client outbound_;  // for whatever door asks others
   sandbox::Registry registry_;
   store::FileStore files_;
   doors::execute::Meter meter_;
@@ -137,6 +139,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
       keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open),
       admission_(loop_.get_executor(), admission_options(*config_)),
       slots_(loop_.get_executor(), slot_options(*config_)),
+      outbound_(loop_.get_executor(), {.ca_file = config_->outbound.ca_file}),
       registry_(
           loop_.get_executor(), tasks_, *store_, run_dir_.get(),
           {.max_sandboxes = config_->max_sandboxes,

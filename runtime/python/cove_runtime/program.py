@@ -18,8 +18,8 @@ from .units import compiled
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def run(begin, channel):
-    """Never returns: the process ends with the program."""
+def run(begin, channel, leave):
+    """Never returns: the process ends with the program, by leave(status)."""
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
     code, outputs = begin.get("code") or "", begin.get("outputs")
     if begin.get("write", True):
@@ -35,7 +35,7 @@ def run(begin, channel):
             from .outputs import told
             channel.send('{"type":"outputs","outputs":%s}' % told(outputs, module.__dict__))
 
-    _leave(_ended(work))
+    leave(_last_things(_ended(work)))
 
 
 def settled(begin, name, path, argv):
@@ -210,8 +210,8 @@ def flush(stream):
         return False
 
 
-def _leave(status):
-    """What CPython does at the end, without taking the interpreter apart."""
+def _last_things(status):
+    """What CPython does at the end, without taking the interpreter apart. The status that remains."""
     threading = sys.modules.get("threading")
     if threading is not None:
         try:
@@ -231,7 +231,7 @@ def _leave(status):
     if isinstance(status, _Interrupted):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit(status)
+    return status
 
 
 class _Unraisable:
