@@ -10,8 +10,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "base/io.hpp"
 #include "base/text.hpp"
@@ -50,6 +53,22 @@ std::vector<std::string> sources_of_host() {
   return sources;
 }
 
+// Where the host's apt is told to go through a proxy, a build goes there too.
+std::vector<std::string> proxies_of_host() {
+  std::vector<std::string> settings;
+  const std::unique_ptr<FILE, int (*)(FILE*)> answer(
+      ::popen("/usr/bin/apt-config dump --format '%f \"%v\";%n' Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null",
+              "re"),
+      [](FILE* file) { return ::pclose(file); });
+  std::array<char, 1024> line;
+  while (answer && std::fgets(line.data(), line.size(), answer.get()) != nullptr) {
+    std::string_view setting(line.data());
+    if (setting.ends_with('\n') && setting.starts_with("Acquire::"))
+      settings.emplace_back(setting.substr(0, setting.size() - 1));
+  }
+  return settings;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> bootstrap_command(const std::string& target,
@@ -71,6 +90,7 @@ Result<std::vector<std::string>> bootstrap_command(const std::string& target,
       R"(--aptopt=Acquire::Languages "none")",
       "--dpkgopt=force-unsafe-io",  // what a crash leaves half-written is thrown away
   };
+  for (const auto& setting : proxies_of_host()) command.push_back(fmt::format("--aptopt={}", setting));
   for (const auto* pattern : kLeftOut) command.push_back(fmt::format("--dpkgopt=path-exclude={}", pattern));
   if (!packages.empty()) {
     command.push_back(fmt::format("--include={}", fmt::join(packages, ",")));
@@ -89,7 +109,7 @@ int run_bootstrap(const std::vector<std::string>& command, int log) {
   std::vector<std::string> environment{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                                        "LANG=C.UTF-8", "HOME=/nonexistent", "TMPDIR=/tmp",
                                        "DEBIAN_FRONTEND=noninteractive"};
-  // apt's own way to a network behind a proxy.
+  // The other way to tell apt of a proxy.
   for (const char* name : {"http_proxy", "https_proxy", "no_proxy"}) {
     if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
   }

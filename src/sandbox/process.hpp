@@ -100,7 +100,10 @@ class Process : public std::enable_shared_from_this<Process> {
   // What was refused or killed in the sandbox until now is not its doing.
   void charge_from_now();
   // Ends it with Reason::timeout when it has not ended in this time from now.
-  void limit_time(std::chrono::milliseconds left) { arm(left); }
+  void limit_time(std::chrono::milliseconds left) {
+    request_.timeout = left;
+    arm(left);
+  }
   // The same without waiting: Errc::over_limit when the process has not taken what it was sent before.
   Result<> offer_input(std::string_view bytes);
 

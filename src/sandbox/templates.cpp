@@ -22,6 +22,7 @@ namespace json = boost::json;
 constexpr std::size_t kMostLog = 512U << 10;
 constexpr std::size_t kMostAnswer = 1U << 20;
 constexpr std::size_t kMostReason = 500;
+constexpr std::chrono::seconds kSettling{30};
 
 std::vector<std::string> texts_of(const std::string& array_json) {
   std::vector<std::string> texts;
@@ -135,7 +136,18 @@ async::Task<Result<>> Templates::sweep() {
   for (const auto& [name, row] : rows_) {
     if (row.status == "ready" && request.count < wire::kMostTemplates) request.numbers[request.count++] = row.number;
   }
-  co_return co_await ask_and_wait(request);
+  auto swept = co_await ask_and_wait(request);
+  swept_ = true;
+  changed_.notify_all();
+  co_return swept;
+}
+
+async::Task<Result<>> Templates::settle() {
+  const auto until = std::chrono::steady_clock::now() + kSettling;
+  while (!swept_ && co_await changed_.wait_until(until)) {
+  }
+  if (!swept_) co_return fail(Errc::unavailable, "templates that were left behind are still being removed");
+  co_return Result<>();
 }
 
 const store::TemplateRow* Templates::find(std::string_view name) const {

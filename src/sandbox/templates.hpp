@@ -43,6 +43,8 @@ class Templates {
   Result<> load();
   // Removes what no template has. Once the sandboxes of the server before us are known.
   async::Task<Result<>> sweep();
+  // Until that is over: what is built meanwhile would be swept away. Errc::unavailable when it takes too long.
+  async::Task<Result<>> settle();
 
   // Null when there is none of this name. Valid until the next change.
   [[nodiscard]] const store::TemplateRow* find(std::string_view name) const;
@@ -55,8 +57,9 @@ class Templates {
   // Notified of every change.
   [[nodiscard]] async::Signal& changed() { return changed_; }
 
-  // Begins it. One that failed is built anew. Errc::exists when there is one of this name, Errc::conflict while another
-  // is being built, Errc::not_found for a base that is not there, Errc::quota when there are too many.
+  // Begins it, after settle(). One that failed is built anew. Errc::exists when there is one of this name,
+  // Errc::conflict while another is being built, Errc::not_found for a base that is not there, Errc::quota when there
+  // are too many.
   Result<store::TemplateRow> build(BuildRequest request);
   // Errc::conflict for the host's, which has what the configuration says.
   Result<store::TemplateRow> change(std::string_view name, store::TemplateDefaults defaults);
@@ -92,6 +95,7 @@ class Templates {
   std::map<std::string, store::TemplateRow, std::less<>> rows_;
   std::map<std::string, std::shared_ptr<Building>, std::less<>> building_;
   async::Signal changed_;
+  bool swept_ = false;
 };
 
 }  // namespace cove::sandbox

@@ -53,8 +53,8 @@ def builder(server):
 @pytest.fixture(scope="module")
 def server():
     """One server with both templates. `bare` is first built and killed half way, which is a test of its own."""
-    with leaving_nothing(), Server("--drain", "2s", "--on-exit", "destroy", "--images", f"py:3={LEAN},gone:1=gone") as running:
-        begun = build(running, LEAN, "python3", memoryLimit="300Mi", pidsLimit=40, cpuLimit="500m", timeoutSeconds=40, env={"FROM": "lean", "KEPT": "yes"})
+    with leaving_nothing(), Server("--drain", "2s", "--on-exit", "destroy", "--pool-size", "0", "--images", f"py:3={LEAN},gone:1=gone", warm=True) as running:
+        begun = build(running, LEAN, "python3-ipython", preload=["colorsys"], memoryLimit="300Mi", pidsLimit=40, cpuLimit="500m", timeoutSeconds=40, env={"FROM": "lean", "KEPT": "yes"})
         assert begun.status == 202, begun
         assert begun.json["status"] == "building"
         running.lean = settled(running, LEAN)
@@ -90,9 +90,9 @@ def test_the_host_is_always_there(server):
 
 def test_a_built_one_tells_what_it_is(server):
     lean = server.get(f"/v1/templates/{LEAN}").json
-    assert (lean["status"], lean["root"], lean["from"], lean["packages"], lean["preload"]) == ("ready", "built", "host", ["python3"], [])
+    assert (lean["status"], lean["root"], lean["from"], lean["packages"], lean["preload"]) == ("ready", "built", "host", ["python3-ipython"], ["colorsys"])
     assert "python" in lean["languages"] and "bash" in lean["languages"] and "ruby" not in lean["languages"]
-    assert lean["kernels"] is False
+    assert lean["kernels"] is True
     assert lean["defaults"] == {"memoryBytes": 300 << 20, "diskBytes": None, "pids": 40, "cpuMillis": 500, "timeoutSeconds": 40.0, "env": ["FROM", "KEPT"]}
     assert 20 << 20 < lean["sizeBytes"] < 1 << 30
     assert lean["installed"]["python3"] and lean["installed"]["libc6"] and lean["createdAt"] <= lean["builtAt"]
@@ -240,14 +240,30 @@ def test_its_defaults_can_be_changed(server, bare):
     assert server.request("PATCH", f"/v1/templates/{BARE}", {"memoryLimit": "x"}).code == "invalid"
 
 
-def test_a_template_without_python_says_so(server, bare, sandbox):
+def test_a_template_without_python_says_so(server, bare):
     assert "python" not in bare["languages"] and bare["kernels"] is False
     name = server.create(template=BARE)
     assert server.out(name, "ls /usr/bin/python3 2>&1 || true").endswith("No such file or directory\n")
-    for each in (name, sandbox):
-        answer = server.post(at(each, "kernels"), {})
-        assert (answer.status, answer.code) == (409, "conflict") and "python3-ipython" in answer.json["error"]
+    answer = server.post(at(name, "kernels"), {})
+    assert (answer.status, answer.code) == (409, "conflict") and "python3-ipython" in answer.json["error"]
     server.delete(at(name))
+
+
+def test_kernels_run_on_the_templates_own_python_and_soon_come_warm(server, sandbox):
+    births = []
+
+    def born_warm():
+        kernel = server.post(at(sandbox, "kernels"), {}).json
+        births.append(kernel["birth"])
+        seen = server.post(at(sandbox, f"kernels/{kernel['id']}/execute"), {"code": "import sys; print('colorsys' in sys.modules, 'numpy' in sys.modules)\nimport numpy"}).json
+        assert server.delete(at(sandbox, f"kernels/{kernel['id']}")).status == 204
+        # The host has numpy, and its warm interpreters have loaded it.
+        assert seen["error"]["name"] == "ModuleNotFoundError", seen
+        assert seen["stdout"] == ("True False\n" if kernel["birth"] == "warm" else "False False\n"), seen
+        return kernel["birth"] == "warm"
+
+    assert wait_until(born_warm, 60), births
+    assert births[0] == "cold"
 
 
 def test_one_that_is_in_use_is_not_deleted(server, sandbox):
@@ -355,7 +371,7 @@ def test_building_and_deleting_is_the_operators_right(fresh_server):
 def test_the_command_line_lists_shows_and_refuses(server):
     table = cli(server, "list").out.splitlines()
     assert table[0].split() == ["NAME", "STATUS", "SIZE", "LANGUAGES", "PACKAGES"] and table[1].split()[:3] == ["host", "ready", "-"]
-    assert any(line.split()[0] == LEAN and line.split()[-1] == "python3" for line in table)
+    assert any(line.split()[0] == LEAN and line.split()[-1] == "python3-ipython" for line in table)
     assert json.loads(cli(server, "show", LEAN).out)["name"] == LEAN
     assert "I: success" in cli(server, "log", LEAN).out
     refused = cli(server, "build", "x", "--packages", "python3,../x")

@@ -32,8 +32,16 @@ def live(channel_fd=3, leave=os._exit):
         birth.search_path("")
         kernel.start(begin, channel)
         kernel.serve()
+    elif begin.get("mode") == "handler":
+        from . import handler
+        if _kernel is not None:
+            _kernel.vanish()
+        birth.search_path(os.getcwd())
+        handler.run(begin, channel, leave)
     else:
         from . import program
+        if begin.get("outputs"):
+            from . import outputs  # noqa: F401
         if _kernel is not None:
             _kernel.vanish()
         birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())

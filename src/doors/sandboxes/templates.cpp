@@ -168,6 +168,8 @@ Task<> post_template(Services& services, http::Exchange& exchange) {
   }
   auto request = parse_build(*body, *services.config());
   if (!request) co_return co_await refuse(exchange, request.error());
+  if (const auto settled = co_await services.registry.templates().settle(); !settled)
+    co_return co_await refuse(exchange, settled.error());
   const auto begun = services.registry.templates().build(std::move(*request));
   if (!begun) co_return co_await refuse(exchange, begun.error());
   auto response = http::json_response(202, to_json(*begun, services));
