@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from peers import BWRAP_PYTHON, Jupyter, JupyterKernel, why_missing
+from peers import BWRAP_PYTHON, HandlerPool, Jupyter, JupyterKernel, why_missing
 from server_bench import Client, Server, Unexpected, alternately, p, plot, spawn, times
 
 PRINT = "print(1)"
@@ -175,6 +175,38 @@ def fresh(options, rows):
             rows.append(Row(f"fresh runs a second, {name}, {clients} clients", "bwrap + python3", goal, *map(sorted, rates), unit="/s", most=False))
 
 
+HANDLER = "def handler(event):\n    return {'n': event['n'] + 1}"
+NUMPY_HANDLER = "import numpy\ndef handler(event):\n    return {'n': int(numpy.arange(event['n'] + 2).max())}"
+
+
+def handlers(options, rows):
+    """Handlers that are called once, in sandboxes of their own, both sides with as many standing ready."""
+    size = 4
+    server, pool = Server(options.cove, f"--workspace-handler-pool={size}"), HandlerPool(size)
+    try:
+        warmed(server)
+
+        def call(client, code):
+            said = json.loads(client.ask("POST", "/workspace/se/v2/execute_code", {"handler_code": code, "event": {"n": 1}}))
+            assert said["result"] == {"n": 2}, said
+
+        def theirs(code):
+            assert pool.call(code, {"n": 1}) == {"n": 2}
+
+        client = Client(server.port)
+        for name, code in (("", HANDLER), (" with numpy", NUMPY_HANDLER)):
+            mine, peer = alternately(options.count, lambda _, code=code: call(client, code), lambda _, code=code: theirs(code), pause=PAUSE, rounds=options.rounds)
+            rows.append(Row(f"handler{name}, pool warm", "bwrap + python3, pooled", 1, mine, peer))
+            rates = [[], []]
+            for _ in range(options.slices):
+                rates[0].append(per_second(8, options.seconds, lambda: Client(server.port), lambda made, code=code: call(made, code)))
+                rates[1].append(per_second(8, options.seconds, lambda: None, lambda _, code=code: theirs(code)))
+            rows.append(Row(f"handlers{name} a second, 8 clients", "bwrap + python3, pooled", 1, *map(sorted, rates), unit="/s", most=False))
+    finally:
+        pool.stop()
+        server.stop()
+
+
 def per_second(clients, seconds, make, work):
     """Runs per second of so many threads, each doing one after the other."""
     done, failed = [0] * clients, []
@@ -304,7 +336,7 @@ def main():
     options.add_argument("--count", type=int, default=100)
     options.add_argument("--most", type=int, default=1000, help="idle kernels")
     options.add_argument("--quick", action="store_true", help="about a minute: fewer of everything")
-    options.add_argument("--only", choices=["fresh", "live"], help="half of it")
+    options.add_argument("--only", choices=["fresh", "handlers", "live"], help="a part of it")
     options.add_argument("--write", action="store_true", help="also write docs/python-bench.md and docs/python-bench.svg")
     options = options.parse_args()
     options.clients, options.rounds, options.slices, options.seconds, options.cells = [1, 4, 8, 32], 10, 3, 3.0, 500
@@ -315,12 +347,14 @@ def main():
     signal.alarm(1200)  # whatever hangs
     rows, levels = [], []
     missing = why_missing("bubblewrap", "python3-numpy", "python3-pandas")
-    if options.only != "live":
+    for part, title, measure in (("fresh", "fresh runs", fresh), ("handlers", "handlers", handlers)):
+        if options.only not in (None, part):
+            continue
         if missing:
-            rows.append(Row("fresh runs", "bwrap + python3", .15, problem=f"peer {missing}"))
+            rows.append(Row(title, "bwrap + python3", .15, problem=f"peer {missing}"))
         else:
-            fresh(options, rows)
-    if options.only != "fresh":
+            measure(options, rows)
+    if options.only in (None, "live"):
         live(options, rows, levels)
     lines = table(HEAD, [row.cells() for row in rows])
     if levels:
