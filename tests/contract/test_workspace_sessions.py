@@ -1,11 +1,12 @@
 """The workspace API: its envelope and its errors, sessions (contract sandbox-runtime, sections 1 to 3)."""
 import threading
 import time
+import uuid
 
 import pytest
 from conftest import wait_until
 from hostile import Tenant, make_key
-from interpreter import bash, new_session, unknown_id
+from interpreter import bash, new_session
 from server import Server, at, new_id
 from workspace import SE, create, download, execute, listed, mistake, names, result, script, session
 
@@ -173,7 +174,7 @@ def test_sessions_of_the_code_interpreter_are_sessions_here_and_the_other_way(se
     theirs = new_session(server)
     assert execute(server, theirs, "echo here > f; pwd")["stdout"] == "/workspace" and bash(server, theirs, "cat f")["stdout"] == "here\n"
     assert server.delete(f"/v1/sessions/{theirs}").status == 204 and result(server.get(f"{SE}/status/{theirs}"))["exists"] is False
-    ours = unknown_id()
+    ours = "code-session-" + uuid.uuid4().hex
     result(server.post(f"{SE}/session/{ours}", {}))
     assert bash(server, ours, "echo ours")["stdout"] == "ours\n"
     server.delete(f"{SE}/session/{ours}")
