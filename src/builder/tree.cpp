@@ -5,14 +5,17 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "base/io.hpp"
 
 namespace cove::builder {
 namespace {
 
+constexpr int kAttempts = 50;
 constexpr int kDeepest = 200;  // packages come nowhere near
 constexpr const char* kCapability = "security.capability";
 
@@ -87,7 +90,12 @@ Result<> give_to(const std::string& directory, uid_t uid, gid_t gid) {
 
 Result<> remove_tree(const std::string& path) {
   std::error_code failed;
-  std::filesystem::remove_all(path, failed);
+  // Processes of a build that was killed may be at it for another moment.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::filesystem::remove_all(path, failed);
+    if (failed != std::errc::directory_not_empty && failed != std::errc::no_such_file_or_directory) break;
+  }
   if (failed) return fail_errno(failed.value(), "remove {}", path);
   return {};
 }

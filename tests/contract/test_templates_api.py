@@ -395,7 +395,7 @@ def test_it_survives_a_restart_and_its_sandboxes_too(server, sandbox, bare):
     half = server.get("/v1/templates/half").json
     assert half["status"] == "failed" and "ended while" in half["reason"]
     assert server.out(sandbox, "python3 -c 'print(1)'; echo $FROM") == "1\nlean\n"
-    assert wait_until(lambda: not stray.exists() and [path.name for path in directory(server).iterdir() if path.name.startswith(".")] == [], 30)
+    assert wait_until(lambda: not stray.exists() and [path.name for path in directory(server).iterdir() if path.name.startswith(".")] == [], 120)
     assert len([path for path in directory(server).iterdir()]) == 2
     name = server.create(template=BARE)
     assert server.out(name, "echo up") == "up\n"
