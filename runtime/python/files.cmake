@@ -12,11 +12,14 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/comms.py
   cove_runtime/failures.py
   cove_runtime/figures.py
+  cove_runtime/handler.py
   cove_runtime/history.py
+  cove_runtime/install.py
   cove_runtime/interrupts.py
   cove_runtime/kernel.py
   cove_runtime/lean.py
   cove_runtime/main.py
+  cove_runtime/outputs.py
   cove_runtime/own.py
   cove_runtime/plain.py
   cove_runtime/program.py

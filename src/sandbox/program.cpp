@@ -2,23 +2,60 @@
 
 #include <boost/json.hpp>
 
+#include "sandbox/channel.hpp"
+
 namespace cove::sandbox {
 
 namespace json = boost::json;
 
-async::Task<Result<std::shared_ptr<Process>>> start_program(std::shared_ptr<Sandbox> sandbox, Program program,
-                                                            ProcessRequest request) {
-  auto first = sandbox->first_message("program", request);
-  first["code"] = std::move(program.code);
-  first["path"] = kProgramPath;
-  first["interactive"] = program.echo == Program::Echo::last_expression;
-  if (program.cpu.count() > 0) first["cpu_seconds"] = program.cpu.count();
+namespace {
+
+async::Task<Result<std::shared_ptr<Process>>> begin(std::shared_ptr<Sandbox> sandbox, json::object first,
+                                                    ProcessRequest request) {
   const auto timeout = std::exchange(request.timeout, std::nullopt);
   auto process = co_await sandbox->start_python(std::move(request));
   if (!process || (*process)->end()) co_return process;
   if (auto sent = (*process)->send(json::serialize(first)); !sent) co_return tl::unexpected<Error>(sent.error());
   if (timeout) (*process)->limit_time(*timeout);
   co_return process;
+}
+
+}  // namespace
+
+async::Task<Result<std::shared_ptr<Process>>> start_program(std::shared_ptr<Sandbox> sandbox, Program program,
+                                                            ProcessRequest request) {
+  auto first = sandbox->first_message("program", request);
+  first["code"] = std::move(program.code);
+  first["path"] = std::move(program.path);
+  if (!program.arguments.empty()) first["argv"] = json::value_from(program.arguments);
+  if (!program.outputs.empty()) first["outputs"] = json::value_from(program.outputs);
+  first["interactive"] = program.echo == Program::Echo::last_expression;
+  if (program.cpu.count() > 0) first["cpu_seconds"] = program.cpu.count();
+  co_return co_await begin(std::move(sandbox), std::move(first), std::move(request));
+}
+
+async::Task<Result<std::shared_ptr<Process>>> start_handler(std::shared_ptr<Sandbox> sandbox, HandlerCall call,
+                                                            ProcessRequest request) {
+  auto first = sandbox->first_message("handler", request);
+  first["code"] = std::move(call.code);
+  // As texts: numbers stay as they were written.
+  first["event"] = std::move(call.event_json);
+  first["context"] = std::move(call.context_json);
+  co_return co_await begin(std::move(sandbox), std::move(first), std::move(request));
+}
+
+std::optional<std::string> last_message(const Process& process, std::size_t most) {
+  MessageReader reader(most);
+  std::optional<std::string> last;
+  for (const auto& event : process.events()) {
+    if (event.kind != Event::Kind::channel) continue;
+    auto message = reader.add(event.bytes);
+    if (!message)
+      last.reset();
+    else if (*message)
+      last = std::move(**message);
+  }
+  return last;
 }
 
 }  // namespace cove::sandbox

@@ -30,11 +30,25 @@ def live(channel_fd=3):
         if _kernel is not None:
             _kernel.stretch()
         kernel = _kernel or _new_kernel()
+        birth.make_packages()
         birth.search_path("")
         kernel.start(begin, channel)
         kernel.serve()
+    elif begin.get("mode") == "handler":
+        from . import handler
+        if _kernel is not None:
+            _kernel.vanish()
+        birth.search_path(os.getcwd())
+        handler.run(begin, channel)
+    elif begin.get("mode") == "install":
+        from . import install
+        if _kernel is not None:
+            _kernel.vanish()
+        install.run(begin, channel)
     else:
         from . import program
+        if begin.get("outputs"):
+            from . import outputs  # noqa: F401
         if _kernel is not None:
             _kernel.vanish()
         birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())

@@ -21,17 +21,29 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def run(begin, channel):
     """Never returns: the process ends with the program."""
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
-    code = begin.get("code") or ""
+    code, outputs = begin.get("code") or "", begin.get("outputs")
     if begin.get("write", True):
         _write(path, code)
+    module = settled(begin, "__main__", path, begin.get("argv") or [path])
+    channel.send('{"type":"started"}')
+    if not outputs:
+        channel.close()
+
+    def work():
+        execute(code, path, module, bool(begin.get("interactive")))
+        if outputs:
+            from .outputs import told
+            channel.send('{"type":"outputs","outputs":%s}' % told(outputs, module.__dict__))
+
+    _leave(_ended(work))
+
+
+def settled(begin, name, path, argv):
+    """Everything before the user's first line: the module it will run in."""
     _streams()
     _backend()
     _limit(begin.get("cpu_seconds"))
-    module = _main_module(path, begin.get("argv") or [path])
-    channel.send('{"type":"started"}')
-    channel.close()
-    status = _ended(lambda: _execute(code, path, module, bool(begin.get("interactive"))))
-    _leave(status)
+    return _module(name, path, argv)
 
 
 _STREAMS = ("stdin", "__stdin__", "stdout", "__stdout__", "stderr", "__stderr__")
@@ -47,7 +59,7 @@ def stretch():
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __loader__=SourceFileLoader("__main__", path), __builtins__=builtins)
     sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    _execute(begin["code"], path, module, True)
+    execute(begin["code"], path, module, True)
     linecache.cache.pop(path, None)
     builtins.__dict__.pop("_", None)
     for name, stream in zip(_STREAMS, before):
@@ -57,6 +69,7 @@ def stretch():
 def _write(path, code):
     """A full disk does not keep the program from running: it is compiled from what we were sent."""
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
             file.write(code)
         os.chmod(path, 0o644)
@@ -96,18 +109,18 @@ def _limit(cpu_seconds):
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
 
 
-def _main_module(path, argv):
-    module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path),
+def _module(name, path, argv):
+    module = types.ModuleType(name)
+    module.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader(name, path),
                            __builtins__=builtins, __annotations__={})
-    sys.modules["__main__"] = module
+    sys.modules[name] = module
     sys.argv = list(argv)
     sys.orig_argv = [sys.executable, *argv]
     sys.displayhook, sys.excepthook = sys.__displayhook__, sys.__excepthook__
     return module
 
 
-def _execute(code, path, module, interactive):
+def execute(code, path, module, interactive):
     namespace = module.__dict__
     # The file may be gone or changed when a traceback or inspect wants its lines.
     linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
@@ -132,7 +145,7 @@ def _ended(work):
     except BaseException as error:
         raised = error
     # Outside of the handler: what a hook raises has no context.
-    return _asked(raised) if isinstance(raised, SystemExit) else _uncaught(raised)
+    return _asked(raised) if isinstance(raised, SystemExit) else uncaught(raised)
 
 
 def _asked(leaving):
@@ -141,7 +154,7 @@ def _asked(leaving):
         return 0
     if isinstance(code, int):
         return code & 0xFF
-    _flush(sys.stdout)
+    flush(sys.stdout)
     try:
         print(code, file=sys.stderr)
     except Exception:
@@ -153,11 +166,11 @@ class _Interrupted(int):
     """The status of a program that died of Ctrl-C: it is told by a signal, when everything is flushed."""
 
 
-def _uncaught(error):
+def uncaught(error):
     kind, trace = type(error), _without_us(error.__traceback__)
     error.__traceback__ = trace
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
-    _flush(sys.stdout)
+    flush(sys.stdout)
     hook = getattr(sys, "excepthook", None)
     if hook is None:
         _say("sys.excepthook is missing\n")
@@ -189,7 +202,7 @@ def _say(text):
         pass
 
 
-def _flush(stream):
+def flush(stream):
     try:
         stream.flush()
         return True
@@ -213,7 +226,7 @@ def _leave(status):
         except BaseException as error:
             sys.unraisablehook(_Unraisable(error, out))
             status = 120
-    if sys.stderr is not None and not _flush(sys.stderr):
+    if sys.stderr is not None and not flush(sys.stderr):
         status = 120
     if isinstance(status, _Interrupted):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
