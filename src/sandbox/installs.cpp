@@ -129,7 +129,7 @@ class Serving : public outbound::Receiver {
     if (!links) co_return refuse(502, links.error().message);
     if (links_.size() + links->size() > kMostLinks) co_return refuse(502, "the index has too many links");
     const auto html = write_index_page(*links, kFilePrefix, links_.size());
-    for (auto& link : *links) links_.push_back(std::move(link.url));
+    for (auto& link : *links) links_.push_back(std::move(link));
     if (!tell({{"status", 200}, {"content_type", "text/html"}, {"size", html.size()}})) co_return;
     if (!co_await wants_more()) co_return;
     for (std::size_t at = 0; at < html.size(); at += kPiece) {
@@ -142,10 +142,10 @@ class Serving : public outbound::Receiver {
 
   async::Task<> answer_file(std::string path) {
     std::size_t number = 0;
-    const auto [end, failed] = std::from_chars(path.data(), path.data() + path.size(), number);
-    if (failed != std::errc() || end == path.data() + path.size() || *end != '/' || number >= links_.size())
+    const auto failed = std::from_chars(path.data(), path.data() + path.size(), number).ec;
+    if (failed != std::errc() || number >= links_.size() || path != fmt::format("{}/{}", number, links_[number].file))
       co_return refuse(404, "");
-    auto request = ask_for(links_[number]);
+    auto request = ask_for(links_[number].url);
     request.max_body_bytes = left();
     begun_ = false;
     stopped_ = false;
@@ -202,7 +202,7 @@ class Serving : public outbound::Receiver {
   MessageReader messages_;
   Clock::time_point until_;
   std::deque<json::object> waiting_;
-  std::vector<outbound::Url> links_;
+  std::vector<IndexLink> links_;
   std::size_t requests_ = 0;
   std::uint64_t downloaded_ = 0;
   bool begun_ = false;

@@ -11,6 +11,7 @@ HELLO2 = wheel("cove-hello", "2.0", "VALUE = 'two'\n")
 BASE = wheel("cove-base", "1.5", "VALUE = 'base'\n")
 SLOW = wheel("cove-slow", "1.0", "VALUE = 'slow'\n")
 AWAY = wheel("cove-away", "1.0", "VALUE = 'away'\n")
+INSIDE, METADATA = wheel("cove-inside", "1.0", ""), wheel("cove-metadata", "1.0", "")
 BAD = wheel("cove-bad", "1.0", "VALUE = 'bad'\n")
 
 
@@ -26,8 +27,8 @@ class Index:
     def answer(self, request):
         pages = {
             "cove-hello": index_page(HELLO, HELLO2), "cove-base": index_page(BASE), "cove-slow": index_page(SLOW),
-            "cove-away": index_page(AWAY, prefix=self.files.url("/deep/")), "cove-inside": index_page(AWAY, prefix=self.other.url("/")),
-            "cove-bad": index_page((BAD[0], b"other bytes")), "cove-metadata": index_page(BAD, prefix="http://169.254.169.254/latest/"), "cove-odd": b"\xff<a href='x.whl' <a <a href=\"", "cove-sdist": b"<a href='/files/cove_sdist-1.0.tar.gz'>x</a>",
+            "cove-away": index_page(AWAY, prefix=self.files.url("/deep/")), "cove-inside": index_page(INSIDE, prefix=self.other.url("/")),
+            "cove-bad": index_page((BAD[0], b"other bytes")), "cove-metadata": index_page(METADATA, prefix="http://169.254.169.254/latest/"), "cove-odd": b"\xff<a href='x.whl' <a <a href=\"", "cove-sdist": b"<a href='/files/cove_sdist-1.0.tar.gz'>x</a>",
         }
         files = dict([HELLO, HELLO2, BASE, SLOW, BAD])
         name = request.path.rstrip("/").rpartition("/")[2]
