@@ -18,6 +18,7 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/interrupts.py
   cove_runtime/kernel.py
   cove_runtime/lean.py
+  cove_runtime/leisure.py
   cove_runtime/main.py
   cove_runtime/outputs.py
   cove_runtime/own.py

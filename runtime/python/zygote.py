@@ -17,7 +17,7 @@ def main():
     ctypes.pythonapi.PyOS_BeforeFork()
     native.cove_zygote_serve()
     ctypes.pythonapi.PyOS_AfterFork_Child()
-    runtime.live(3)
+    runtime.live(3, native.cove_zygote_leave)
 
 
 main()

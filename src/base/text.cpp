@@ -68,6 +68,16 @@ std::string replace_invalid_utf8(std::string_view bytes) {
   return out;
 }
 
+std::size_t unfinished_utf8(std::string_view bytes) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const std::size_t whole = byte >= 0xf0 && byte < 0xf5 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
+    return whole > back && byte < 0xf5 ? back : 0;
+  }
+  return 0;
+}
+
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@ std::string_view take_until(std::string_view& rest, char separator);
 bool valid_utf8(std::string_view bytes);
 // Every maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
 std::string replace_invalid_utf8(std::string_view bytes);
+// How many bytes at the end are the beginning of a character: 0 to 3.
+std::size_t unfinished_utf8(std::string_view bytes);
 std::string base64(std::string_view bytes);
 // Padded or not; nullopt for anything else.
 std::optional<std::string> from_base64(std::string_view text);

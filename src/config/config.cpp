@@ -1,9 +1,11 @@
 #include "config/config.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -216,6 +218,26 @@ std::optional<std::string> in_our_words(const Alias& alias, const std::string& t
   return std::ranges::count(key.choices, word) != 0 ? std::optional(word) : std::nullopt;
 }
 
+// Where a server of another kind would listen. A HOST that is no address was set by a shell, of the machine's name.
+std::optional<std::string> bind_of(const Settings& environment) {
+  const auto value = [&](const char* name) {
+    const auto set = environment.find(name);
+    return set == environment.end() ? std::string() : set->second;
+  };
+  auto host = value("HOST");
+  const auto port = value("PORT");
+  in6_addr address{};
+  if (::inet_pton(AF_INET6, host.c_str(), &address) == 1)
+    host = "[" + host + "]";
+  else if (::inet_pton(AF_INET, host.c_str(), &address) != 1)
+    host.clear();
+  if (host.empty() && port.empty()) return std::nullopt;
+  const std::string_view fallback = find_key("listen")->fallback;
+  const auto colon = fallback.rfind(':');
+  return fmt::format("{}:{}", host.empty() ? fallback.substr(0, colon) : host,
+                     port.empty() ? fallback.substr(colon + 1) : port);
+}
+
 // The file to read, or "" for none.
 Result<std::string> chosen_file(const LoadInput& input) {
   if (!input.file.empty()) return input.file;
@@ -234,7 +256,8 @@ Settings cove_environment() {
     const auto equals = text.find('=');
     if (equals == std::string_view::npos) continue;
     const auto name = text.substr(0, equals);
-    if (name.starts_with("COVE_") || std::ranges::any_of(aliases(), [&](const Alias& a) { return a.variable == name; }))
+    if (name.starts_with("COVE_") || name == "HOST" || name == "PORT" ||
+        std::ranges::any_of(aliases(), [&](const Alias& a) { return a.variable == name; }))
       out.emplace(name, text.substr(equals + 1));
   }
   return out;
@@ -252,6 +275,7 @@ Result<Config> load(const LoadInput& input) {
                   fmt::format("{}:{}: {}", file, parsed.error().source().begin.line, parsed.error().description()));
     loader.take_table(parsed.table(), "", file);
   }
+  if (const auto bind = bind_of(input.environment)) loader.take_text(*find_key("listen"), "HOST and PORT", *bind);
   for (const auto& alias : aliases()) {
     const auto set = input.environment.find(alias.variable);
     if (set == input.environment.end() || set->second.empty()) continue;

@@ -82,6 +82,25 @@ struct ExecuteLimits {
   bool operator==(const ExecuteLimits&) const = default;
 };
 
+// How callers of /workspace/se are told of their mistakes: with 500 and a body, as the servers it stands in for do, or
+// with the status that fits.
+enum class WorkspaceStatuses { reference, fitting };
+
+// The workspace door: sessions, and handlers that are called once.
+struct Workspace {
+  std::chrono::milliseconds expiration{};  // of a session, from its creation
+  std::uint64_t size_bytes = 0;            // files of a session that asks for no size
+  std::uint64_t memory_bytes = 0;          // for the programs of a session, besides its files
+  std::chrono::milliseconds timeout{};     // wall time of a command, a script, and a handler that asks for none
+  bool network = false;                    // asked for; there is none to give
+  std::uint32_t handler_cpu_millis = 0;
+  std::uint64_t handler_memory_bytes = 0;
+  std::uint32_t handler_processes = 0;
+  std::uint32_t handler_pool = 0;  // sandboxes for handlers that stand ready
+  WorkspaceStatuses statuses = WorkspaceStatuses::reference;
+  bool operator==(const Workspace&) const = default;
+};
+
 // Files that clients keep here for their runs.
 struct FileStorage {
   std::string directory;  // empty: below state_dir
@@ -162,6 +181,7 @@ struct Config {
   Outbound outbound;
   Callbacks callbacks;
   Dependencies dependencies;
+  Workspace workspace;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };
@@ -176,7 +196,7 @@ struct LoadInput {
   Settings flags;                                    // key name ("sandbox.memory") to text
 };
 
-// The part of our environment that is for us: COVE_*, and the names of keys.hpp's aliases().
+// The part of our environment that is for us: COVE_*, HOST and PORT, and the names of keys.hpp's aliases().
 Settings cove_environment();
 
 // Defaults, the file, the environment, the flags: the later wins. Errc::invalid with every key that is wrong, one a

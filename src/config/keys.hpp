@@ -31,11 +31,12 @@ enum class Kind {
 enum class Reload { live, restart };
 
 // Which field of a Config a key fills.
-using Field = std::variant<std::string& (*)(Config&), Endpoint& (*)(Config&), bool& (*)(Config&), OnExit& (*)(Config&),
-                           ZygoteSharing& (*)(Config&), LogLevel& (*)(Config&), LogFormat& (*)(Config&),
-                           MetricsAccess& (*)(Config&), ReportedVersion& (*)(Config&), std::uint32_t& (*)(Config&),
-                           std::uint64_t& (*)(Config&), std::chrono::milliseconds& (*)(Config&),
-                           std::vector<std::string>& (*)(Config&), std::map<std::string, std::string>& (*)(Config&)>;
+using Field =
+    std::variant<std::string& (*)(Config&), Endpoint& (*)(Config&), bool& (*)(Config&), OnExit& (*)(Config&),
+                 ZygoteSharing& (*)(Config&), LogLevel& (*)(Config&), LogFormat& (*)(Config&),
+                 MetricsAccess& (*)(Config&), ReportedVersion& (*)(Config&), WorkspaceStatuses& (*)(Config&),
+                 std::uint32_t& (*)(Config&), std::uint64_t& (*)(Config&), std::chrono::milliseconds& (*)(Config&),
+                 std::vector<std::string>& (*)(Config&), std::map<std::string, std::string>& (*)(Config&)>;
 
 // Everything about one key, said once: parsing, `cove serve --help` and the sample file follow it.
 struct Key {
@@ -54,7 +55,7 @@ struct Key {
   [[nodiscard]] std::string_view section() const;  // "sandbox"; empty at the top
 };
 
-// A variable that servers of the code interpreter are configured with, and the key it means here. COVE_… wins over it.
+// A variable that other servers of these APIs are configured with, and the key it means here. COVE_… wins over it.
 struct Alias {
   std::string_view variable;
   std::string_view key;

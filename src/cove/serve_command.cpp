@@ -6,6 +6,7 @@
 #include "doors/execute/door.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
+#include "doors/workspace/door.hpp"
 #include "keeper/host_root.hpp"
 #include "server/supervisor.hpp"
 
@@ -28,6 +29,7 @@ int routes_command(bool json) {
   http::Router router;
   doors::sandboxes::add_routes(router, nullptr);
   doors::execute::add_routes(router, nullptr);
+  doors::workspace::add_routes(router, nullptr);
   doors::operators::add_routes(router, nullptr);
   boost::json::array table;
   std::string lines;

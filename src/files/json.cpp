@@ -31,13 +31,14 @@ std::string_view error_code(const Error& error) {
       return "too_large";
     case EROFS:
       return "denied";
+    case EXDEV:
+      return error.code == Errc::denied ? "outside" : "invalid";
     case EINVAL:
     case EISDIR:
     case ELOOP:
     case ENAMETOOLONG:
     case ENOTDIR:
     case ENOTEMPTY:
-    case EXDEV:
       return "invalid";
     default:
       break;

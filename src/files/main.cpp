@@ -15,6 +15,7 @@
 #include "files/json.hpp"
 #include "files/names.hpp"
 #include "files/pack.hpp"
+#include "files/place.hpp"
 #include "files/snapshot.hpp"
 #include "files/stage.hpp"
 #include "files/stop.hpp"
@@ -139,7 +140,11 @@ Result<> rename(const std::string& path, Arguments rest) {
 }
 
 Result<> run(Arguments arguments) {
-  if (arguments.size() < 3) return fail(Errc::invalid, "usage: files COMMAND PATH [ARGUMENTS]");
+  if (arguments.size() > 2 && arguments[1] == std::string_view("--within")) {
+    stay_within(arguments[2]);
+    arguments = arguments.subspan(2);
+  }
+  if (arguments.size() < 3) return fail(Errc::invalid, "usage: files [--within ROOT] COMMAND PATH [ARGUMENTS]");
   const std::string_view command = arguments[1];
   COVE_TRY(const auto path, absolute_path(arguments[2]));
   const auto rest = arguments.subspan(3);

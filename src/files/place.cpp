@@ -1,11 +1,14 @@
 #include "files/place.hpp"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <array>
 
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -26,7 +29,36 @@ int open_resolved(int dir_fd, const char* path, int flags, unsigned mode, std::u
   }
 }
 
+std::string boundary;  // empty: none
+
+// Where an open file or directory is by now.
+std::string place_of(int fd) {
+  std::array<char, PATH_MAX> path;
+  const auto n = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path.data(), path.size());
+  return n > 0 ? std::string(path.data(), static_cast<std::size_t>(n)) : std::string();
+}
+
+bool is_below(std::string_view path, std::string_view above) {
+  return path == above || above == "/" || (path.starts_with(above) && path[above.size()] == '/');
+}
+
+Result<> check_inside(int fd) {
+  if (boundary.empty() || is_below(place_of(fd), boundary)) return {};
+  return tl::unexpected<Error>(
+      Error{.code = Errc::denied, .message = "child path would escape parent directory", .sys_errno = EXDEV});
+}
+
+// The same, for a directory on the way there.
+Result<> check_on_the_way(int fd) {
+  if (boundary.empty() || is_below(boundary, place_of(fd))) return {};
+  return check_inside(fd);
+}
+
 }  // namespace
+
+void stay_within(std::string root) {
+  boundary = std::move(root);
+}
 
 Result<UniqueFd> open_beneath(int dir_fd, std::string_view path, int flags, unsigned mode) {
   const std::string name(path.empty() ? "." : path);
@@ -43,6 +75,7 @@ Result<UniqueFd> open_path(const std::string& path, int flags) {
         Error{.code = Errc::not_found, .message = fmt::format("path not found: {}", path), .sys_errno = ENOENT});
   }
   if (!fd) return fail_errno(errno, "open {}", path);
+  if (path != "/") COVE_CHECK(check_inside(fd.get()));
   return fd;
 }
 
@@ -81,6 +114,7 @@ Result<MadeDirectory> make_directories(const std::string& path) {
       next.reset(open_resolved(made.dir.get(), part.c_str(), kFlags, 0, RESOLVE_NO_MAGICLINKS));
     }
     if (!next) return fail_errno(errno, "open directory {}", shown(so_far));
+    COVE_CHECK(check_on_the_way(next.get()));
     made.dir = std::move(next);
   }
   return made;

@@ -11,6 +11,10 @@
 
 namespace cove::files {
 
+// From now on what is not `root` or below it, links followed, is refused with EXDEV. For callers that promise so: the
+// sandbox's own walls are elsewhere.
+void stay_within(std::string root);
+
 // Opens what `path` names below `dir_fd`; "" is `dir_fd` itself. No link on the way is followed, nothing above is
 // reached. Fails with ELOOP at a link, ENOTDIR at a file.
 Result<UniqueFd> open_beneath(int dir_fd, std::string_view path, int flags, unsigned mode = 0);

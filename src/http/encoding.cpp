@@ -1,5 +1,7 @@
 #include "http/encoding.hpp"
 
+#include <ctime>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -76,6 +78,14 @@ std::optional<std::string> base64_decode(std::string_view text) {
     if (padding < 1) out += static_cast<char>(group & 0xff);
   }
   return out;
+}
+
+std::string http_date(std::int64_t unix_ns) {
+  const std::time_t seconds = unix_ns / 1'000'000'000;
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[40];
+  return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};
 }
 
 bool equals_ignoring_case(std::string_view a, std::string_view b) {

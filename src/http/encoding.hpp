@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ std::optional<std::string> percent_decode(std::string_view text);
 std::optional<std::string> form_decode(std::string_view text);
 // Strict: the standard alphabet, whole groups, correct padding.
 std::optional<std::string> base64_decode(std::string_view text);
+
+// As headers write a time: "Sun, 06 Nov 1994 08:49:37 GMT".
+std::string http_date(std::int64_t unix_ns);
 
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 std::string to_lower(std::string_view text);

@@ -25,23 +25,38 @@ std::vector<std::string> split(std::string_view path) {
 
 // Text before parameters, from the left.
 bool more_specific(const Router::Route& a, const Router::Route& b) {
-  for (std::size_t i = 0; i < a.segments.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(a.segments.size(), b.segments.size()); ++i) {
     const bool a_text = !is_parameter(a.segments[i]);
     if (a_text != !is_parameter(b.segments[i])) return a_text;
   }
-  return false;
+  return !a.options.rest && b.options.rest;
 }
 
 bool matches(const Router::Route& route, const std::vector<std::string>& segments) {
-  return std::ranges::equal(route.segments, segments, [](const std::string& pattern, const std::string& segment) {
-    return is_parameter(pattern) || pattern == segment;
-  });
+  const auto& pattern = route.segments;
+  const auto own = pattern.size() - (route.options.rest ? 1 : 0);
+  if (segments.size() < own || (segments.size() != own && !route.options.rest)) return false;
+  for (std::size_t i = 0; i < own; ++i) {
+    if (!is_parameter(pattern[i]) && pattern[i] != segments[i]) return false;
+  }
+  return true;
+}
+
+// "a", "b", "" of a path is "a/b/".
+std::string rejoined(const std::vector<std::string>& segments, std::size_t from) {
+  std::string out;
+  for (std::size_t i = from; i < segments.size(); ++i) {
+    if (i > from) out += '/';
+    out += segments[i];
+  }
+  return out;
 }
 
 bool serves(const Router::Route& route, const std::vector<std::string>& segments) {
   if (!matches(route, segments)) return false;
   if (!route.options.strict) return true;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
+  const auto own = route.segments.size() - (route.options.rest ? 1 : 0);
+  for (std::size_t i = 0; i < own; ++i) {
     if (segments[i].empty() && is_parameter(route.segments[i])) return false;
   }
   return true;
@@ -118,11 +133,12 @@ std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malfor
   if (best != nullptr) {
     Found found;
     found.route = best;
-    for (std::size_t i = 0; i < segments.size(); ++i) {
+    const auto last = best->segments.size() - 1;
+    for (std::size_t i = 0; i <= last; ++i) {
       const auto& pattern = best->segments[i];
-      if (is_parameter(pattern)) {
-        found.params.emplace_back(pattern.substr(1, pattern.size() - 2), std::move(segments[i]));
-      }
+      if (!is_parameter(pattern)) continue;
+      found.params.emplace_back(pattern.substr(1, pattern.size() - 2),
+                                best->options.rest && i == last ? rejoined(segments, i) : std::move(segments[i]));
     }
     return found;
   }

@@ -24,6 +24,7 @@ struct RouteOptions {
   bool navigable = false;  // a page people come to by a link of another site
   bool head = true;        // of GET: also serves HEAD
   bool strict = false;     // a parameter is not empty, and the path with a slash behind it is sent here with 307
+  bool rest = false;       // the last parameter is all that is left of the path, slashes and all; it may be empty
 };
 
 // Routes are added before the server starts. A pattern is a path whose segments are text or "{name}"; a parameter is

@@ -24,6 +24,8 @@ Router sample() {
   router.add(verb::get, "/v1/sandboxes/special", nothing);
   router.add(verb::head, "/v1/headed", nothing);
   router.add(verb::get, "/v1/headed", nothing);
+  router.add(verb::get, "/tree/{sid}/{path}", nothing, {.head = false, .strict = true, .rest = true});
+  router.add(verb::get, "/tree/preview/{sid}/{path}", nothing, {.head = false, .strict = true, .rest = true});
   return router;
 }
 
@@ -52,42 +54,50 @@ TEST_P(Routes, AreFoundOrRefused) {
   const auto router = sample();
   EXPECT_EQ(found(router, GetParam().method, GetParam().path), GetParam().want);
 }
-INSTANTIATE_TEST_SUITE_P(, Routes,
-                         testing::ValuesIn(std::to_array<Row>({
-                             {"Text", verb::get, "/healthz", "GET /healthz"},
-                             {"TextIsNotAPrefix", verb::get, "/healthz/", "404"},
-                             {"Parameter", verb::put, "/v1/sandboxes/demo", "PUT /v1/sandboxes/{id} id=demo"},
-                             {"EmptyParameter", verb::put, "/v1/sandboxes/", "PUT /v1/sandboxes/{id} id="},
-                             {"EmptyParameterGet", verb::get, "/v1/sandboxes/", "GET /v1/sandboxes/{id} id="},
-                             {"EmptyParameterInside", verb::get, "/v1/sandboxes//processes/",
-                              "GET /v1/sandboxes/{id}/processes/{pid} id= pid="},
-                             {"DecodedOnce", verb::get, "/v1/sandboxes/a%252Fb", "GET /v1/sandboxes/{id} id=a%2Fb"},
-                             {"SlashStaysInside", verb::get, "/v1/sandboxes/a%2Fb", "GET /v1/sandboxes/{id} id=a/b"},
-                             {"DotsAreText", verb::get, "/v1/sandboxes/..", "GET /v1/sandboxes/{id} id=.."},
-                             {"PlusIsPlus", verb::get, "/v1/sandboxes/a+b", "GET /v1/sandboxes/{id} id=a+b"},
-                             {"TwoSegments", verb::put, "/v1/sandboxes/a/b", "404"},
-                             {"TextWins", verb::get, "/v1/sandboxes/special", "GET /v1/sandboxes/special"},
-                             {"TextOfAnotherMethodDoesNot", verb::put, "/v1/sandboxes/special",
-                              "PUT /v1/sandboxes/{id} id=special"},
-                             {"EncodedText", verb::get, "/v1/%73andboxes", "GET /v1/sandboxes"},
-                             {"DoubledSlash", verb::get, "//v1/sandboxes", "404"},
-                             {"Unknown", verb::get, "/nothing", "404"},
-                             {"Root", verb::get, "/", "404"},
-                             {"Star", verb::options, "*", "404"},
-                             {"WrongMethod", verb::delete_, "/v1/sandboxes", "405 GET, HEAD, POST"},
-                             {"Options", verb::options, "/healthz", "405 GET, HEAD"},
-                             {"HeadByGet", verb::head, "/healthz", "GET /healthz"},
-                             {"HeadOfItsOwn", verb::head, "/v1/headed", "HEAD /v1/headed"},
-                             {"HeadOfPostOnly", verb::head, "/v1/sandboxes", "GET /v1/sandboxes"},
-                             {"CutPercent", verb::get, "/v1/sandboxes/a%2", "400"},
-                             {"BadPercent", verb::get, "/v1/sandboxes/%zz", "400"},
-                             {"Nul", verb::get, "/v1/sandboxes/a%00b", "400"},
-                             {"LineFeed", verb::get, "/v1/sandboxes/a%0Ab", "400"},
-                             {"Delete", verb::get, "/v1/sandboxes/a%7F", "400"},
-                             {"Overlong", verb::get, "/v1/sandboxes/..%c0%af", "400"},
-                             {"Utf8", verb::get, "/v1/sandboxes/%C3%A4", "GET /v1/sandboxes/{id} id=\xc3\xa4"},
-                         })),
-                         [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    , Routes,
+    testing::ValuesIn(std::to_array<Row>({
+        {"Text", verb::get, "/healthz", "GET /healthz"},
+        {"Rest", verb::get, "/tree/s/a/b%20c", "GET /tree/{sid}/{path} sid=s path=a/b c"},
+        {"RestIsKeptAsItIs", verb::get, "/tree/s//a//b/", "GET /tree/{sid}/{path} sid=s path=/a//b/"},
+        {"RestMayBeEmpty", verb::get, "/tree/s/", "GET /tree/{sid}/{path} sid=s path="},
+        {"RestMayBeMissing", verb::get, "/tree/s", "GET /tree/{sid}/{path} sid=s path="},
+        {"TextBeforeRest", verb::get, "/tree/preview/s/f", "GET /tree/preview/{sid}/{path} sid=s path=f"},
+        {"TooShortForTheTextBeforeRest", verb::get, "/tree/preview", "GET /tree/{sid}/{path} sid=preview path="},
+        {"RestNeedsWhatIsBefore", verb::get, "/tree", "404"},
+        {"RestOfAnotherMethod", verb::post, "/tree/s/a", "405 GET"},
+        {"TextIsNotAPrefix", verb::get, "/healthz/", "404"},
+        {"Parameter", verb::put, "/v1/sandboxes/demo", "PUT /v1/sandboxes/{id} id=demo"},
+        {"EmptyParameter", verb::put, "/v1/sandboxes/", "PUT /v1/sandboxes/{id} id="},
+        {"EmptyParameterGet", verb::get, "/v1/sandboxes/", "GET /v1/sandboxes/{id} id="},
+        {"EmptyParameterInside", verb::get, "/v1/sandboxes//processes/",
+         "GET /v1/sandboxes/{id}/processes/{pid} id= pid="},
+        {"DecodedOnce", verb::get, "/v1/sandboxes/a%252Fb", "GET /v1/sandboxes/{id} id=a%2Fb"},
+        {"SlashStaysInside", verb::get, "/v1/sandboxes/a%2Fb", "GET /v1/sandboxes/{id} id=a/b"},
+        {"DotsAreText", verb::get, "/v1/sandboxes/..", "GET /v1/sandboxes/{id} id=.."},
+        {"PlusIsPlus", verb::get, "/v1/sandboxes/a+b", "GET /v1/sandboxes/{id} id=a+b"},
+        {"TwoSegments", verb::put, "/v1/sandboxes/a/b", "404"},
+        {"TextWins", verb::get, "/v1/sandboxes/special", "GET /v1/sandboxes/special"},
+        {"TextOfAnotherMethodDoesNot", verb::put, "/v1/sandboxes/special", "PUT /v1/sandboxes/{id} id=special"},
+        {"EncodedText", verb::get, "/v1/%73andboxes", "GET /v1/sandboxes"},
+        {"DoubledSlash", verb::get, "//v1/sandboxes", "404"},
+        {"Unknown", verb::get, "/nothing", "404"},
+        {"Root", verb::get, "/", "404"},
+        {"Star", verb::options, "*", "404"},
+        {"WrongMethod", verb::delete_, "/v1/sandboxes", "405 GET, HEAD, POST"},
+        {"Options", verb::options, "/healthz", "405 GET, HEAD"},
+        {"HeadByGet", verb::head, "/healthz", "GET /healthz"},
+        {"HeadOfItsOwn", verb::head, "/v1/headed", "HEAD /v1/headed"},
+        {"HeadOfPostOnly", verb::head, "/v1/sandboxes", "GET /v1/sandboxes"},
+        {"CutPercent", verb::get, "/v1/sandboxes/a%2", "400"},
+        {"BadPercent", verb::get, "/v1/sandboxes/%zz", "400"},
+        {"Nul", verb::get, "/v1/sandboxes/a%00b", "400"},
+        {"LineFeed", verb::get, "/v1/sandboxes/a%0Ab", "400"},
+        {"Delete", verb::get, "/v1/sandboxes/a%7F", "400"},
+        {"Overlong", verb::get, "/v1/sandboxes/..%c0%af", "400"},
+        {"Utf8", verb::get, "/v1/sandboxes/%C3%A4", "GET /v1/sandboxes/{id} id=\xc3\xa4"},
+    })),
+    [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Router, ListsItsRoutesInOrder) {
   const auto routes = sample().routes();

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kLookAgain{250};
 Errc code_of(std::string_view word) {
   if (word == "invalid") return Errc::invalid;
   if (word == "not_found") return Errc::not_found;
-  if (word == "denied") return Errc::denied;
+  if (word == "denied" || word == "outside") return Errc::denied;
   if (word == "exists") return Errc::exists;
   if (word == "too_large" || word == "disk_full") return Errc::over_limit;
   return Errc::io;
@@ -154,7 +154,9 @@ Result<> Helper::verdict() const {
       return fail(Errc::conflict, "the sandbox's file helper was killed: by the memory limit, or by a program in it");
     return fail(Errc::io, "the sandbox's file helper failed without saying why");
   }
-  return fail(code_of(code->as_string()), std::string(sentence->as_string()));
+  Error error{.code = code_of(code->as_string()), .message = std::string(sentence->as_string())};
+  if (code->as_string() == "outside") error.sys_errno = EXDEV;
+  return tl::unexpected<Error>(std::move(error));
 }
 
 }  // namespace cove::sandbox

@@ -16,7 +16,8 @@ namespace cove::sandbox {
 // are bounded here, and nothing it prints is trusted further than the sandbox itself.
 class Helper {
  public:
-  // `abandoned` says that nobody waits for it any more: it is then as if it had ended.
+  // `abandoned` says that nobody waits for it any more: it is then as if it had ended. What the helper refuses because
+  // it is not `--within` where it should be, is Errc::denied with EXDEV.
   static async::Task<Result<std::unique_ptr<Helper>>> start(std::shared_ptr<Sandbox> sandbox,
                                                             std::vector<std::string> arguments,
                                                             std::function<bool()> abandoned);

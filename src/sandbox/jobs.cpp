@@ -121,17 +121,23 @@ async::Task<> feed(std::shared_ptr<Process> process, std::string input) {
     const auto ended = process->end_input();
 }
 
-json::object result_of(const Process& process, std::string_view out, std::string_view err, std::uint64_t limit) {
+// What was cut off in the middle of a character is cut off before it.
+std::string shown(std::string_view kept, std::uint64_t written) {
+  if (written > kept.size()) kept.remove_suffix(unfinished_utf8(kept));
+  return replace_invalid_utf8(kept);
+}
+
+json::object result_of(const Process& process, std::string_view out, std::string_view err) {
   const auto& end = *process.end();
   json::object result{{"exitCode", end.exit_status},
                       {"signal", nullptr},
                       {"reason", name_of(end.reason)},
-                      {"stdout", replace_invalid_utf8(out)},
-                      {"stderr", replace_invalid_utf8(err)},
+                      {"stdout", shown(out, end.out_bytes)},
+                      {"stderr", shown(err, end.err_bytes)},
                       {"stdoutBytes", end.out_bytes},
                       {"stderrBytes", end.err_bytes},
-                      {"stdoutTruncated", end.out_bytes > std::min<std::uint64_t>(out.size(), limit)},
-                      {"stderrTruncated", end.err_bytes > std::min<std::uint64_t>(err.size(), limit)},
+                      {"stdoutTruncated", end.out_bytes > out.size()},
+                      {"stderrTruncated", end.err_bytes > err.size()},
                       {"durationMs", end.wall.count()},
                       {"cpuMs", end.cpu.count()}};
   if (end.signal != 0) result["signal"] = signal_name(end.signal);
@@ -262,7 +268,7 @@ async::Task<> Jobs::follow(std::shared_ptr<Job> job) {
     if (batch.events.empty()) co_await job->process->changed().wait_until(Clock::now() + kLook);
   }
   const auto end = *job->process->end();
-  auto result = result_of(*job->process, found.out, found.err, job->output_limit);
+  auto result = result_of(*job->process, found.out, found.err);
   std::string status(status_of(end.reason, end.exit_status));
   boost::system::error_code failed;
   const auto asked = json::parse(job->row.request_json, failed);

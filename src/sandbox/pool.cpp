@@ -20,19 +20,23 @@ bool same(const jail::Limits& a, const jail::Limits& b) {
 }  // namespace
 
 void Pool::open(Options options) {
-  size_ = options.size;
   age_ = options.age;
+  for (auto& shelf : shelves_) shelf.kind.size = 0;
   for (auto& kind : options.kinds) {
-    const auto known = std::ranges::any_of(shelves_, [&](const Shelf& shelf) {
+    const auto known = std::ranges::find_if(shelves_, [&](const Shelf& shelf) {
       return same(shelf.kind.limits, kind.limits) && shelf.kind.python == kind.python;
     });
-    if (!known) shelves_.push_back({.kind = std::move(kind)});
+    // Two kinds may be alike: then there are as many as both want.
+    if (known != shelves_.end())
+      known->kind.size += kind.size;
+    else
+      shelves_.push_back({.kind = std::move(kind)});
   }
   tick();
 }
 
 async::Task<> Pool::close() {
-  size_ = 0;
+  for (auto& shelf : shelves_) shelf.kind.size = 0;
   ++era_;
   std::vector<std::shared_ptr<Sandbox>> ended;
   for (auto& shelf : shelves_) {
@@ -61,9 +65,8 @@ async::Task<> Pool::end_of(std::shared_ptr<Sandbox> sandbox) {
 }
 
 std::shared_ptr<Sandbox> Pool::take(const jail::Limits& limits, bool python) {
-  if (size_ == 0) return nullptr;
   for (auto& shelf : shelves_) {
-    if (!same(shelf.kind.limits, limits) || shelf.kind.python != python) continue;
+    if (shelf.kind.size == 0 || !same(shelf.kind.limits, limits) || shelf.kind.python != python) continue;
     std::shared_ptr<Sandbox> taken;
     while (!taken && !shelf.ready.empty()) {
       taken = std::move(shelf.ready.front());
@@ -96,11 +99,11 @@ milliseconds Pool::oldest(const Shelf& shelf) const {
 
 void Pool::tick() {
   for (auto& shelf : shelves_) {
-    while (!shelf.ready.empty() && (oldest(shelf) > age_ || shelf.ready.size() > size_)) {
+    while (!shelf.ready.empty() && (oldest(shelf) > age_ || shelf.ready.size() > shelf.kind.size)) {
       throw_away(std::move(shelf.ready.front()));
       shelf.ready.pop_front();
     }
-    if (shelf.ready.size() < size_ && !std::exchange(shelf.filling, true))
+    if (shelf.ready.size() < shelf.kind.size && !std::exchange(shelf.filling, true))
       tasks_.spawn("fill the pool", fill(*this, shelf));
   }
 }
@@ -113,10 +116,10 @@ async::Task<bool> Pool::make_ready(std::shared_ptr<Sandbox> sandbox, bool python
 
 // One at a time: who waits for a sandbox now comes before who may want one later.
 async::Task<> Pool::fill(Pool& pool, Shelf& shelf) {
-  while (shelf.ready.size() < pool.size_) {
+  while (shelf.ready.size() < shelf.kind.size) {
     if (!shelf.ready.empty()) {
       co_await async::sleep_for(kAfterTaking);
-      if (shelf.ready.size() >= pool.size_) break;  // it was closed: what is made now nobody would end
+      if (shelf.ready.size() >= shelf.kind.size) break;  // it was closed: what is made now nobody would end
     }
     const auto era = pool.era_;
     const auto sandbox = pool.make_(shelf.kind.limits);

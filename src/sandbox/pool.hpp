@@ -20,7 +20,8 @@ namespace cove::sandbox {
 struct PoolKind {
   std::string name;  // for metrics
   jail::Limits limits;
-  bool python = false;  // an interpreter waits in it
+  bool python = false;   // an interpreter waits in it
+  std::size_t size = 0;  // how many stand ready
 };
 
 // Sandboxes that are made before they are asked for. Each is handed out once, to one owner, and never comes back. An
@@ -29,7 +30,6 @@ class Pool {
  public:
   struct Options {
     std::vector<PoolKind> kinds;
-    std::size_t size = 0;                    // of each kind
     std::chrono::milliseconds age{600'000};  // older ones are thrown away
   };
   using Make = std::function<std::shared_ptr<Sandbox>(const jail::Limits&)>;  // an object, nothing behind it yet
@@ -68,7 +68,6 @@ class Pool {
 
   async::TaskGroup& tasks_;
   Make make_;
-  std::size_t size_ = 0;
   std::chrono::milliseconds age_{0};
   std::deque<Shelf> shelves_;
   std::uint64_t era_ = 0;  // changes when everything made so far is void

@@ -17,6 +17,7 @@
 #include "doors/execute/door.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
+#include "doors/workspace/door.hpp"
 #include "http/server.hpp"
 #include "outbound/client.hpp"
 #include "sandbox/readiness.hpp"
@@ -54,10 +55,15 @@ sandbox::Pool::Options pool_options(const config::Config& config) {
       .inodes = config.sandbox.inodes,
       .pids = config.sandbox.pids,
       .cpu_millis = config.sandbox.cpu_millis};
-  sandbox::Pool::Options options{.size = config.pool.size, .age = config.python.zygote_age};
-  options.kinds.push_back({.name = "sandbox", .limits = plain});
+  const auto size = config.pool.size;
+  const auto handlers = size == 0 ? 0 : config.workspace.handler_pool;
+  const bool warm = config.python.warm;
+  sandbox::Pool::Options options{.age = config.python.zygote_age};
+  options.kinds.push_back({.name = "sandbox", .limits = plain, .size = size});
   options.kinds.push_back(
-      {.name = "execute", .limits = doors::execute::limits_of(config), .python = config.python.warm});
+      {.name = "execute", .limits = doors::execute::limits_of(config), .python = warm, .size = size});
+  options.kinds.push_back(
+      {.name = "handler", .limits = doors::workspace::handler_limits(config), .python = warm, .size = handlers});
   return options;
 }
 
@@ -124,6 +130,7 @@ class Front {
   doors::execute::Meter meter_;
   doors::sandboxes::Services sandboxes_;
   doors::execute::Services execute_;
+  doors::workspace::Services workspace_;
   doors::operators::Services operators_;
   http::Router router_;
   http::Server server_;
@@ -183,11 +190,17 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
                .draining = [this] { return draining_; },
                .still_valid = [this](const http::Principal& principal) { return keys_.still_valid(principal); },
                .log = [this](std::string_view line) { log_.warn(line); }},
+      workspace_{.registry = registry_,
+                 .admission = admission_,
+                 .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
+                 .config = [this] { return config_; },
+                 .draining = [this] { return draining_; }},
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},
       server_((doors::sandboxes::add_routes(router_, &sandboxes_), doors::execute::add_routes(router_, &execute_),
-               doors::operators::add_routes(router_, &operators_), loop_.get_executor()),
+               doors::workspace::add_routes(router_, &workspace_), doors::operators::add_routes(router_, &operators_),
+               loop_.get_executor()),
               http_options(*config_), router_, keys_,
               [this](const http::AccessRecord& record) {
                 metrics_.count(record);
@@ -264,6 +277,8 @@ Task<> Front::start() {
   bound.port = port;
   log_.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), registry_.size(),
                         options_.needs_keys ? "required" : "not required"));
+  if (config_->workspace.network)
+    log_.warn("workspace.network is asked for (SANDBOX_ALLOW_NETWORK): sandboxes have no network here");
   tasks_.spawn("keep time", registry_.keep_time());
   tasks_.spawn("deliver callbacks", callbacks_.deliver());
   tasks_.spawn("expire files", doors::execute::expire_files(execute_));
@@ -359,7 +374,7 @@ Task<> Front::finish() {
   const auto until = Clock::now() + config_->drain;
   const auto busy = [this] {
     return admission_.inside() > 0 || admission_.waiting() > 0 || slots_.waiting() > 0 || sandboxes_.transfers > 0 ||
-           execute_.transfers > 0;
+           execute_.transfers > 0 || workspace_.transfers > 0;
   };
   while (!hurry_ && busy() && Clock::now() < until) co_await async::sleep_for(std::chrono::milliseconds(20));
   for (const auto& sandbox : registry_.all()) {

@@ -1,6 +1,7 @@
 """Sandboxes that stand ready: handed out once, to one owner, and never missed when there are none."""
 import concurrent.futures
 import os
+import pathlib
 import re
 import signal
 
@@ -8,6 +9,7 @@ import pytest
 
 from conftest import leaving_nothing, wait_until
 from hostile import inits
+from newborns import warm
 from server import Server, at, new_id
 
 SIZE = 3
@@ -64,6 +66,13 @@ def test_a_run_finds_its_interpreter_waiting(filled):
     assert said["duration_ms"] < 3000
     assert after["hits_total", "execute"] == before["hits_total", "execute"] + 1
     assert after["misses_total", "execute"] == before["misses_total", "execute"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the zygote's memory is looked at from the host as root")
+def test_the_memory_that_births_copy_lies_in_huge_pages(filled):
+    """A birth and an end go through one entry where it would be 512; without it a run costs 3 ms of processor time more."""
+    sizes = dict(re.findall(r"^(\w+): +(\d+) kB$", pathlib.Path(f"/proc/{warm(filled)}/smaps_rollup").read_text(), re.M))
+    assert int(sizes["AnonHugePages"]) > int(sizes["Anonymous"]) // 2, sizes
 
 
 def test_no_two_owners_ever_see_the_same_sandbox(server):

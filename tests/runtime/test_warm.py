@@ -2,9 +2,11 @@
 import json
 import os
 import subprocess
+import time
 
 import pytest
 import runtimes
+from conftest import BUILD
 
 PARENT = """
 import json, os, signal, sys, tempfile
@@ -90,4 +92,38 @@ def test_records_and_messages_are_cut_as_agreed(warm, tmp_path):
         assert len(process.execute(f"'x' * {size}").result) == size + 2
         assert process.execute("y = '" + "é" * size + f"'\nlen(y) == {size}").result == "True"
     assert os.listdir(f"/proc/{process.pid}/task") == [str(process.pid)]
+    process.end()
+
+
+LEAVES = """
+import ctypes, os, sys
+leave = ctypes.PyDLL(sys.argv[1]).cove_zygote_leave
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER, as init is one
+reading, writing = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(writing, b"last words")
+    leave(7)
+os.close(writing)
+first, status = os.waitpid(child, 0)
+text = os.read(reading, 100), os.read(reading, 100)
+second, end = os.waitpid(-1, 0)
+print(first == child, os.waitstatus_to_exitcode(status), *text, second != child, os.waitstatus_to_exitcode(end) in (0, -9))
+"""
+
+
+def test_a_process_that_leaves_is_ended_before_its_memory_is_taken_apart_and_nothing_of_it_stays():
+    """Another process shares the memory for that moment: it is not the one whose status counts, holds no pipe open, and ends by itself."""
+    library = BUILD / "src/zygote/zygote.so"
+    done = subprocess.run([runtimes.PYTHON, "-I", "-c", LEAVES, library], capture_output=True, text=True, timeout=30)
+    assert done.stdout.split() == ["True", "7", "b'last", "words'", "b''", "True", "True"], done.stderr
+
+
+def test_a_child_that_waited_long_runs_a_program_as_new(warm, workdir):
+    """It has run pandas by itself meanwhile: nothing of that is seen."""
+    process = warm.start()
+    time.sleep(0.5)
+    code = "print(sorted(name for name in dir() if not name.startswith('__')))\nimport pandas as pd\nprint(pd.Series([1, 2]).sum(), pd.options.display.max_rows)"
+    assert runtimes.begin_program(process, workdir, code) == 0, process.stderr
+    assert process.stdout == "[]\n3 60\n"
     process.end()

@@ -1,12 +1,12 @@
 """A function that is called once: `handler(event)`, or `handler(event, context)`. What came of it is one message; its output is the process's own."""
 import inspect
 import json
-import os
 import sys
+import traceback
 import uuid
 
 from .channel import decode
-from .program import execute, flush, settled, uncaught
+from .program import execute, flush, settled, without_us
 
 _PATH = "/workspace/handler.py"  # what tracebacks call it; there is no such file
 LOAD_ERROR, HANDLER_ERROR, SYSTEM_ERROR = 1, 2, 6
@@ -33,8 +33,8 @@ class Context:
         return self.remaining_time_in_millis
 
 
-def run(begin, channel):
-    """Never returns: the process ends with the call, and what it left running ends with it."""
+def run(begin, channel, leave):
+    """Never returns: the process ends with the call, by leave(0); what it left running ends with it."""
     module = settled(begin, "handler", _PATH, [_PATH])
     channel.send('{"type":"started"}')
     status, result = _called(begin, module)
@@ -44,7 +44,7 @@ def run(begin, channel):
         channel.send('{"type":"result","exit_code":%d,"result":%s}' % (status, result))
     except OSError:  # closed by the code, whose word this is
         pass
-    os._exit(0)
+    leave(0)
 
 
 def _called(begin, module):
@@ -58,7 +58,7 @@ def _called(begin, module):
     try:
         execute(code, _PATH, module, False)
     except BaseException as error:
-        uncaught(error)
+        _shown(error)
         return LOAD_ERROR if isinstance(error, ValueError) else HANDLER_ERROR, "null"
     function = module.__dict__.get("handler")
     if not callable(function):
@@ -68,8 +68,14 @@ def _called(begin, module):
         value = function(event, context) if _wants_context(function) else function(event)
         return 0, json.dumps(value, ensure_ascii=False)
     except BaseException as error:
-        uncaught(error)
+        _shown(error)
         return HANDLER_ERROR, "null"
+
+
+def _shown(error):
+    """Its traceback, with the lines of a file that is none."""
+    error.__traceback__ = without_us(error.__traceback__)
+    traceback.print_exception(error)
 
 
 def _refused(why):

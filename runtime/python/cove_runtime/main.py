@@ -5,17 +5,16 @@ from . import birth
 from .channel import Channel, encode
 
 _kernel = None  # in a warm parent and its children
-_PATIENCE = 5  # ms: one that was born for somebody has its message by then; any other waits, and has the time
 
 
-def live(channel_fd=3):
-    """Reads the first message and becomes what it says. Never returns."""
+def live(channel_fd=3, leave=os._exit):
+    """Reads the first message and becomes what it says. Never returns: leave(status) ends the process."""
     os.set_inheritable(channel_fd, False)
     channel = Channel(channel_fd)
     birth.reseed()
-    if _kernel is not None and not channel.waits(_PATIENCE):
-        from . import program
-        program.stretch()
+    if _kernel is not None:
+        from . import leisure
+        leisure.stretch(channel.waits)
     try:
         begin = channel.receive()
     except (EOFError, OSError):
@@ -39,12 +38,12 @@ def live(channel_fd=3):
         if _kernel is not None:
             _kernel.vanish()
         birth.search_path(os.getcwd())
-        handler.run(begin, channel)
+        handler.run(begin, channel, leave)
     elif begin.get("mode") == "install":
         from . import install
         if _kernel is not None:
             _kernel.vanish()
-        install.run(begin, channel)
+        install.run(begin, channel, leave)
     else:
         from . import program
         if begin.get("outputs"):
@@ -52,7 +51,7 @@ def live(channel_fd=3):
         if _kernel is not None:
             _kernel.vanish()
         birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())
-        program.run(begin, channel)
+        program.run(begin, channel, leave)
 
 
 def _new_kernel():

@@ -18,8 +18,8 @@ from .units import compiled
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def run(begin, channel):
-    """Never returns: the process ends with the program."""
+def run(begin, channel, leave):
+    """Never returns: the process ends with the program, by leave(status)."""
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
     code, outputs = begin.get("code") or "", begin.get("outputs")
     if begin.get("write", True):
@@ -35,7 +35,7 @@ def run(begin, channel):
             from .outputs import told
             channel.send('{"type":"outputs","outputs":%s}' % told(outputs, module.__dict__))
 
-    _leave(_ended(work))
+    leave(_last_things(_ended(work)))
 
 
 def settled(begin, name, path, argv):
@@ -167,7 +167,7 @@ class _Interrupted(int):
 
 
 def uncaught(error):
-    kind, trace = type(error), _without_us(error.__traceback__)
+    kind, trace = type(error), without_us(error.__traceback__)
     error.__traceback__ = trace
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
     flush(sys.stdout)
@@ -181,7 +181,7 @@ def uncaught(error):
         except SystemExit as leaving:
             return _asked(leaving)
         except BaseException as second:
-            second.__traceback__ = _without_us(second.__traceback__)
+            second.__traceback__ = without_us(second.__traceback__)
             _say("Error in sys.excepthook:\n")
             sys.__excepthook__(type(second), second, second.__traceback__)
             _say("\nOriginal exception was:\n")
@@ -189,7 +189,7 @@ def uncaught(error):
     return _Interrupted(130) if isinstance(error, KeyboardInterrupt) else 1
 
 
-def _without_us(trace):
+def without_us(trace):
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
     return trace
@@ -210,8 +210,8 @@ def flush(stream):
         return False
 
 
-def _leave(status):
-    """What CPython does at the end, without taking the interpreter apart."""
+def _last_things(status):
+    """What CPython does at the end, without taking the interpreter apart. The status that remains."""
     threading = sys.modules.get("threading")
     if threading is not None:
         try:
@@ -231,7 +231,7 @@ def _leave(status):
     if isinstance(status, _Interrupted):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit(status)
+    return status
 
 
 class _Unraisable:
@@ -239,4 +239,4 @@ class _Unraisable:
     err_msg = None
 
     def __init__(self, error, thing):
-        self.exc_type, self.exc_value, self.exc_traceback, self.object = type(error), error, _without_us(error.__traceback__), thing
+        self.exc_type, self.exc_value, self.exc_traceback, self.object = type(error), error, without_us(error.__traceback__), thing

@@ -64,7 +64,7 @@ def load(modules):
         scratch = None
     os.environ.update(settings)
     try:
-        from . import kernel, program, shell, units  # noqa: F401
+        from . import kernel, leisure, program, shell, units  # noqa: F401
         for name in modules:
             try:
                 __import__(name)

@@ -19,7 +19,7 @@ struct Run {
   Place place;
   std::string tenant;
   std::vector<Input> inputs;
-  Workplace workplace;
+  sandbox::Lease workplace;
   std::shared_ptr<sandbox::Process> process;
   Clock::time_point began;
 };
@@ -55,8 +55,8 @@ Task<Or<Run>> begin(Services& services, http::Exchange& exchange, Operation oper
   auto inputs = co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved);
   if (!inputs) co_return Refused(inputs.error());
 
-  Workplace::Options options{.name = run_name()};
-  auto workplace = co_await Workplace::make(services, principal, operation, std::move(options));
+  WorkplaceOptions options{.name = run_name()};
+  auto workplace = co_await make_workplace(services, principal, operation, std::move(options));
   if (!workplace) co_return Refused(workplace.error());
   const auto staged = co_await stage(services, workplace->sandbox(), *inputs, gone(exchange));
   if (!staged) co_return Refused(answer_to(staged.error(), *config));

@@ -5,7 +5,7 @@
 #include "async/deadline.hpp"
 #include "base/text.hpp"
 #include "doors/execute/answers.hpp"
-#include "doors/execute/disposition.hpp"
+#include "http/disposition.hpp"
 #include "http/multipart.hpp"
 
 namespace cove::doors::execute {
@@ -105,15 +105,15 @@ Task<> upload(Services& services, http::Exchange& exchange) {
     co_return co_await send(exchange, later(detail(503, "The server is shutting down"), config->execute.retry_after));
   }
   const auto boundary = http::boundary_of(exchange.request().header("Content-Type"));
-  if (!boundary) co_return co_await send(exchange, wrong(missing_file()));
+  if (!boundary) co_return co_await send(exchange, wrong(fastapi::missing_file()));
   if (boundary->empty()) co_return co_await send(exchange, detail(400, "Missing boundary in multipart."));
   const Transfer transfer(services);
   const auto limit = config->files.max_size_bytes;
   UploadSink sink(services.files, limit);
   const auto read = co_await read_form(exchange, *boundary, sink, limit + kFormRoom);
   if (!read) co_return co_await send(exchange, refusal(read.error(), services));
-  if (sink.text) co_return co_await send(exchange, wrong(file_is_text(replace_invalid_utf8(*sink.text))));
-  if (!sink.draft) co_return co_await send(exchange, wrong(missing_file()));
+  if (sink.text) co_return co_await send(exchange, wrong(fastapi::file_is_text(replace_invalid_utf8(*sink.text))));
+  if (!sink.draft) co_return co_await send(exchange, wrong(fastapi::missing_file()));
   const auto kept = services.files.keep(std::move(*sink.draft), exchange.request().principal.tenant, sink.name);
   if (!kept) co_return co_await send(exchange, refusal(kept.error(), services));
   co_await send(exchange, json(201, fmt::format(R"({{"file_id":"{}","filename":{},"size_bytes":{}}})", kept->id,
@@ -162,7 +162,7 @@ Task<> download(Services& services, http::Exchange& exchange) {
   if (!file) co_return co_await send(exchange, refusal(file.error(), services));
   const Transfer transfer(services);
   http::Response head{.status = 200, .content_type = "application/octet-stream"};
-  head.headers.emplace_back("Content-Disposition", attachment(row->name));
+  head.headers.emplace_back("Content-Disposition", http::attachment(row->name));
   if (!co_await exchange.start(std::move(head), row->size_bytes)) co_return;
   std::string chunk(kChunk, '\0');
   for (std::uint64_t left = row->size_bytes; left > 0;) {

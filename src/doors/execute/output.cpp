@@ -10,17 +10,6 @@ namespace {
 constexpr std::string_view kMarker = "\n...[truncated]";
 constexpr std::uint64_t kMargin = 32;
 
-// How many bytes at the end are the beginning of a character.
-std::size_t unfinished(std::string_view bytes) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
-    if ((byte & 0xc0) == 0x80) continue;
-    const std::size_t whole = byte >= 0xf0 && byte < 0xf5 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
-    return whole > back && byte < 0xf5 ? back : 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::string shown_output(std::string kept, std::uint64_t written, std::uint64_t limit) {
@@ -33,7 +22,7 @@ std::string shown_output(std::string kept, std::uint64_t written, std::uint64_t 
 
 std::string TextStream::take(std::string_view bytes) {
   held_ += bytes;
-  const auto tail = unfinished(held_);
+  const auto tail = unfinished_utf8(held_);
   auto text = replace_invalid_utf8(std::string_view(held_).substr(0, held_.size() - tail));
   held_.erase(0, held_.size() - tail);
   return text;

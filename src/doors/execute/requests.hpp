@@ -8,9 +8,13 @@
 #include <variant>
 #include <vector>
 
-#include "doors/execute/value.hpp"
+#include "fastapi/checker.hpp"
 
 namespace cove::doors::execute {
+
+using fastapi::json_text;
+using fastapi::Problems;
+using fastapi::Value;
 
 // The shapes that requests of this door have, and what is said of those that have another: everything that is wrong
 // with a body, in the words and the order of pydantic.
@@ -38,21 +42,9 @@ struct BashRequest {
   std::chrono::milliseconds timeout{30'000};
 };
 
-// The JSON list that "detail" is. Never empty.
-struct Problems {
-  std::string list;
-};
-
-// The whole body, and its Content-Type ("": none was sent). Problems, or, when it could not be read at all, nothing.
-std::variant<Value, Problems, std::monostate> read_body(std::string_view body, std::string_view content_type);
-
 std::variant<ExecuteRequest, Problems> parse_execute(const Value& body);
 std::variant<SessionRequest, Problems> parse_session(const Value& body);
 std::variant<BashRequest, Problems> parse_bash(const Value& body);
-
-// Of a form without its file, or with a text in its place.
-Problems missing_file();
-Problems file_is_text(std::string_view text);
 
 // A path below /workspace without what means nothing in it: "a//b/./c/" is "a/b/c". Otherwise the sentence that is
 // told.

@@ -8,6 +8,7 @@
 namespace cove::doors::execute {
 namespace {
 
+using fastapi::read_body;
 using testing::HasSubstr;
 
 // "ok", or the list of what is wrong.

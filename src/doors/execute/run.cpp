@@ -68,7 +68,7 @@ class Collecting {
         if (*line != "end 0") co_return note("files were left out: " + line->substr(4));
         co_return Result<>();
       }
-      auto path = parse_json(*line);
+      auto path = fastapi::parse_json(*line);
       const auto* text = std::get_if<Value>(&path);
       if (text == nullptr || text->kind != Value::Kind::text || text->text.empty() || files_left_-- == 0)
         co_return note("the helper broke the protocol");
@@ -171,8 +171,8 @@ jail::Limits limits_of(const config::Config& config) {
           .cpu_millis = config.sandbox.cpu_millis};
 }
 
-Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& principal, Operation operation,
-                                    Options options) {
+Task<Or<sandbox::Lease>> make_workplace(Services& services, const http::Principal& principal, Operation operation,
+                                        WorkplaceOptions options) {
   const auto config = services.config();
   sandbox::CreateRequest request;
   request.tenant = principal.tenant;
@@ -194,7 +194,7 @@ Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& p
   const auto quotas = services.quotas(principal);
   const sandbox::Quotas share{.sandboxes = quotas.max_sandboxes, .memory_bytes = quotas.max_memory_bytes};
   auto made = co_await services.registry.ensure(std::move(request), share, sandbox::IfThere::refuse);
-  if (made) co_return Workplace(services, made->sandbox);
+  if (made) co_return sandbox::Lease(services.registry, made->sandbox);
   const auto& error = made.error();
   const bool full = error.code == Errc::quota;
   if (!full && error.code != Errc::unavailable && error.code != Errc::over_limit)
@@ -203,12 +203,6 @@ Task<Or<Workplace>> Workplace::make(Services& services, const http::Principal& p
   services.meter.rejected(operation, 503, reason);
   const auto sentence = fmt::format("Executor capacity unavailable ({}): {}", reason, error.message);
   co_return tl::unexpected<http::Response>(later(detail(503, sentence), config->execute.capacity_retry_after));
-}
-
-Workplace::~Workplace() {
-  if (!sandbox_) return;
-  auto& registry = services_->registry;
-  registry.tasks().spawn("end a run's sandbox", registry.remove(sandbox_, "done"));
 }
 
 std::vector<std::string> environment() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "doors/execute/answers.hpp"
+#include "sandbox/lease.hpp"
 #include "sandbox/sandbox.hpp"
 #include "store/file_store.hpp"
 
@@ -23,30 +24,14 @@ struct Input {
 Task<Or<std::vector<Input>>> find_inputs(Services& services, std::string tenant, std::vector<FileReference> files,
                                          Entrypoint entrypoint);
 
-// A sandbox with this door's limits. Its end is seen to when this goes, unless it was given away.
-class Workplace {
- public:
-  struct Options {
-    std::string name;
-    std::chrono::milliseconds ttl{0};  // 0: for as long as this lives
-    sandbox::Purpose purpose = sandbox::Purpose::throwaway;
-  };
-  static Task<Or<Workplace>> make(Services& services, const http::Principal& principal, Operation operation,
-                                  Options options);
-  Workplace(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox)
-      : services_(&services), sandbox_(std::move(sandbox)), activity_(sandbox_) {}
-  Workplace(Workplace&&) noexcept = default;
-  Workplace& operator=(Workplace&&) = delete;
-  ~Workplace();
-
-  [[nodiscard]] const std::shared_ptr<sandbox::Sandbox>& sandbox() const { return sandbox_; }
-  std::shared_ptr<sandbox::Sandbox> give_away() { return std::move(sandbox_); }
-
- private:
-  Services* services_;
-  std::shared_ptr<sandbox::Sandbox> sandbox_;
-  sandbox::Sandbox::Activity activity_;
+// A sandbox with this door's limits.
+struct WorkplaceOptions {
+  std::string name;
+  std::chrono::milliseconds ttl{0};  // 0: until its work is done
+  sandbox::Purpose purpose = sandbox::Purpose::throwaway;
 };
+Task<Or<sandbox::Lease>> make_workplace(Services& services, const http::Principal& principal, Operation operation,
+                                        WorkplaceOptions options);
 
 // "K=V", what programs and commands of this door find besides what every process does.
 std::vector<std::string> environment();

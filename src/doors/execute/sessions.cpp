@@ -45,8 +45,8 @@ Task<> create(Services& services, http::Exchange& exchange) {
   const auto principal = exchange.request().principal;
   const auto inputs = co_await find_inputs(services, principal.tenant, request.files, Entrypoint::allowed);
   if (!inputs) co_return co_await send(exchange, inputs.error());
-  Workplace::Options options{.name = session_name(), .ttl = request.ttl, .purpose = sandbox::Purpose::named};
-  auto workplace = co_await Workplace::make(services, principal, Operation::session_create, std::move(options));
+  WorkplaceOptions options{.name = session_name(), .ttl = request.ttl, .purpose = sandbox::Purpose::named};
+  auto workplace = co_await make_workplace(services, principal, Operation::session_create, std::move(options));
   if (!workplace) co_return co_await send(exchange, std::move(workplace.error()));
   const auto staged = co_await stage(services, workplace->sandbox(), *inputs, gone(exchange));
   if (!staged) co_return co_await send(exchange, answer_to(staged.error(), *services.config()));
@@ -91,12 +91,7 @@ Task<> bash(Services& services, http::Exchange& exchange) {
   if (!started && started.error().code == Errc::not_found) co_return co_await send(exchange, not_found(id));
   if (!started) co_return co_await send(exchange, answer_to(started.error(), *config));
   const auto process = *started;
-  // Ends what the client no longer waits for, on every way out.
-  struct Attended {
-    std::shared_ptr<sandbox::Sandbox> sandbox;
-    std::shared_ptr<sandbox::Process> process;
-    ~Attended() { sandbox->forget(process); }
-  } const attended{session, process};
+  const sandbox::Attended attended(session, process);
   while (!process->end()) {
     co_await process->changed().wait_until(Clock::now() + kLook);
     if (exchange.client_gone()) co_return;

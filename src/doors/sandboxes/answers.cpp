@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "sandbox/name.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -108,19 +109,7 @@ Task<> refuse(http::Exchange& exchange, Error error) {
 }
 
 Result<std::string> sandbox_name(const http::Request& request) {
-  return checked_name(request.param("id"));
-}
-
-Result<std::string> checked_name(const std::string& name) {
-  if (name.empty()) return fail(Errc::invalid, "the sandbox id is empty");
-  if (name.size() > 255) return fail(Errc::invalid, "the sandbox id is longer than 255 bytes");
-  if (name == "." || name == "..") return fail(Errc::invalid, "the sandbox id may not be . or ..");
-  if (!valid_utf8(name)) return fail(Errc::invalid, "the sandbox id is not UTF-8");
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) return fail(Errc::invalid, "the sandbox id holds a control character");
-  }
-  return name;
+  return sandbox::checked_name(request.param("id"));
 }
 
 Result<> check_serving(const Services& services) {

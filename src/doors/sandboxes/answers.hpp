@@ -15,8 +15,7 @@ namespace cove::doors::sandboxes {
 http::Response answer_to(const Error& error);
 Task<> refuse(http::Exchange& exchange, Error error);
 
-// The id of the path, by the contract's rule: 1–255 bytes of UTF-8 without control bytes, not "." or "..".
-Result<std::string> checked_name(const std::string& name);
+// The id of the path, checked.
 Result<std::string> sandbox_name(const http::Request& request);
 
 // The sandbox the path names, of the caller's tenant. New work is refused while the server drains.

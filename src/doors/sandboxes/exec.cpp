@@ -1,5 +1,7 @@
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "sandbox/lease.hpp"
+#include "sandbox/shown_output.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -32,48 +34,11 @@ Result<ExecRequest> parse_exec(const json::object& body, const config::ExecLimit
   return request;
 }
 
-std::string on_its_own_line(std::string text, std::string_view line) {
-  if (!text.empty() && !text.ends_with('\n')) text += '\n';
-  return text.append(line).append("\n");
-}
-
-// What is cut off in the middle of a character is cut off before it.
-std::string shown(std::string bytes, bool truncated) {
-  if (truncated) {
-    std::size_t tail = 0;
-    while (tail < 3 && tail < bytes.size() &&
-           (static_cast<unsigned char>(bytes[bytes.size() - 1 - tail]) & 0xc0) == 0x80)
-      ++tail;
-    const auto lead = tail < bytes.size() ? static_cast<unsigned char>(bytes[bytes.size() - 1 - tail]) : 0;
-    const std::size_t wants = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-    if (wants > tail + 1) bytes.resize(bytes.size() - 1 - tail);
-  }
-  return replace_invalid_utf8(bytes);
-}
-
 json::object result_of(const sandbox::Process& process, const Services& services) {
   const auto& end = *process.end();
   const auto limit = process.request().output_limit;
-  auto out = shown(process.text_of(sandbox::Event::Kind::out), end.out_bytes > limit);
-  auto err = shown(process.text_of(sandbox::Event::Kind::err), end.err_bytes > limit);
-  switch (end.reason) {
-    case sandbox::Reason::timeout: {
-      const auto seconds = std::chrono::duration<double>(*process.request().timeout).count();
-      err = on_its_own_line(std::move(err), fmt::format("Command timed out after {:g} seconds", seconds));
-      break;
-    }
-    case sandbox::Reason::oom:
-      err = on_its_own_line(std::move(err), "Killed: the sandbox's memory limit was reached");
-      break;
-    case sandbox::Reason::sandbox_gone:
-      err = on_its_own_line(std::move(err), "Killed: the sandbox ended");
-      break;
-    case sandbox::Reason::shutdown:
-      err = on_its_own_line(std::move(err), "Killed: the server is shutting down");
-      break;
-    default:
-      break;
-  }
+  auto out = sandbox::shown_output(process, sandbox::Event::Kind::out);
+  auto err = sandbox::with_last_words(process, sandbox::shown_output(process, sandbox::Event::Kind::err));
   json::object object{{"exitCode", end.exit_status},
                       {"stdout", std::move(out)},
                       {"stderr", std::move(err)},
@@ -88,20 +53,6 @@ json::object result_of(const sandbox::Process& process, const Services& services
     object["degraded"] = std::move(missing);
   return object;
 }
-
-// Ends what the client no longer waits for, on every way out.
-class Attended {
- public:
-  Attended(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process)
-      : sandbox_(std::move(sandbox)), process_(std::move(process)) {}
-  Attended(const Attended&) = delete;
-  Attended& operator=(const Attended&) = delete;
-  ~Attended() { sandbox_->forget(process_); }
-
- private:
-  std::shared_ptr<sandbox::Sandbox> sandbox_;
-  std::shared_ptr<sandbox::Process> process_;
-};
 
 // Input that the command does not take is not an error of the command's.
 Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
@@ -138,7 +89,7 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   auto started = co_await (*found)->start(std::move(request->process));
   if (!started) co_return co_await refuse(exchange, started.error());
   const auto process = *started;
-  const Attended attended(*found, process);
+  const sandbox::Attended attended(*found, process);
   if (process->request().input == sandbox::InputMode::open)
     services.registry.tasks().spawn("feed a command", feed(process, std::move(request->input)));
   if (streaming)

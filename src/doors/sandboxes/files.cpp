@@ -3,6 +3,8 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "http/encoding.hpp"
+#include "sandbox/file_facts.hpp"
 #include "sandbox/helper.hpp"
 
 namespace cove::doors::sandboxes {
@@ -162,30 +164,6 @@ std::optional<Range> parse_range(std::string_view header) {
   return range;
 }
 
-struct Facts {
-  std::uint64_t size = 0;
-  std::int64_t mtime_ns = 0;
-  std::uint64_t inode = 0;
-};
-
-Result<Facts> parse_facts(const std::string& line) {
-  boost::system::error_code failed;
-  const auto value = json::parse(line, failed);
-  if (failed || !value.is_object()) return fail(Errc::io, "the sandbox's file helper broke the protocol");
-  const auto number = [&](std::string_view name) {
-    const auto* field = value.as_object().if_contains(name);
-    boost::system::error_code ec;
-    return field == nullptr ? 0 : field->to_number<std::int64_t>(ec);
-  };
-  return Facts{.size = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number("size"))),
-               .mtime_ns = number("mtime_ns"),
-               .inode = static_cast<std::uint64_t>(number("inode"))};
-}
-
-std::string etag_of(const Facts& facts) {
-  return fmt::format("\"{:x}-{:x}-{:x}\"", facts.inode, facts.size, facts.mtime_ns);
-}
-
 // A list of tags, weak or not, or "*" (RFC 9110, 13.1.2).
 bool names_tag(std::string_view list, std::string_view etag) {
   while (!list.empty()) {
@@ -198,23 +176,15 @@ bool names_tag(std::string_view list, std::string_view etag) {
   return false;
 }
 
-std::string http_date(std::int64_t mtime_ns) {
-  const std::time_t seconds = mtime_ns / 1'000'000'000;
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[40];
-  return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};
-}
-
-Task<Result<Facts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path,
-                             std::function<bool()> abandoned) {
+Task<Result<sandbox::FileFacts>> facts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path,
+                                          std::function<bool()> abandoned) {
   std::vector<std::string> arguments{"read", path, "0", "0"};
   auto helper = co_await sandbox::Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   (*helper)->end_input();
   auto line = co_await (*helper)->read_line();
   if (!line) co_return tl::unexpected<Error>(line.error());
-  co_return parse_facts(*line);
+  co_return sandbox::parse_facts(*line);
 }
 
 Task<> read_file(Services& services, http::Exchange& exchange) {
@@ -249,13 +219,13 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
   (*helper)->end_input();
   const auto line = co_await (*helper)->read_line();
   if (!line) co_return co_await refuse(exchange, line.error());
-  const auto facts = parse_facts(*line);
+  const auto facts = sandbox::parse_facts(*line);
   if (!facts) co_return co_await refuse(exchange, facts.error());
 
   const auto etag = etag_of(*facts);
   http::Response head{.status = 200, .content_type = "application/octet-stream"};
   head.headers = {{"ETag", etag},
-                  {"Last-Modified", http_date(facts->mtime_ns)},
+                  {"Last-Modified", http::http_date(facts->mtime_ns)},
                   {"Accept-Ranges", "bytes"},
                   {"Cache-Control", "no-cache"}};
   if (names_tag(request.header("If-None-Match"), etag)) {

@@ -8,6 +8,7 @@
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/quantity.hpp"
+#include "sandbox/name.hpp"
 #include "store/secret.hpp"
 
 namespace cove::doors::sandboxes {
@@ -252,7 +253,7 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
   const auto& principal = exchange.request().principal;
   request->tenant = principal.tenant;
   request->name = given->value_or(fmt::format("sb-{}", SandboxId::random().view().substr(0, 16)));
-  if (const auto name = checked_name(request->name); !name) co_return co_await refuse(exchange, name.error());
+  if (const auto name = sandbox::checked_name(request->name); !name) co_return co_await refuse(exchange, name.error());
   const std::string key(exchange.request().header("Idempotency-Key"));
   const auto hash = store::sha256_hex(*text);
   const auto quotas = quotas_of(services, principal);

@@ -1,4 +1,4 @@
-#include "doors/execute/value.hpp"
+#include "fastapi/value.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 
-namespace cove::doors::execute {
+namespace cove::fastapi {
 namespace {
 
 constexpr std::size_t kDepth = 900;    // Python gives up at about a thousand
@@ -376,4 +376,4 @@ std::string to_json(const Value& value) {
   return out;
 }
 
-}  // namespace cove::doors::execute
+}  // namespace cove::fastapi

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace cove::doors::execute {
+namespace cove::fastapi {
 
 // A JSON value as Python's json module sees it: whole numbers of any size stay whole, NaN is a number, a text may hold
 // half of a surrogate pair (then it is not UTF-8), of two members with one name the later counts.
@@ -42,4 +42,4 @@ std::variant<Value, Malformed, Unreadable> parse_json(std::string_view text);
 std::string to_json(const Value& value);
 std::string json_text(std::string_view text);
 
-}  // namespace cove::doors::execute
+}  // namespace cove::fastapi

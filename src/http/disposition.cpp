@@ -1,8 +1,8 @@
-#include "doors/execute/disposition.hpp"
+#include "http/disposition.hpp"
 
 #include <fmt/format.h>
 
-namespace cove::doors::execute {
+namespace cove::http {
 
 std::string attachment(std::string_view name) {
   std::string plain;
@@ -28,4 +28,4 @@ std::string attachment(std::string_view name) {
   return out;
 }
 
-}  // namespace cove::doors::execute
+}  // namespace cove::http

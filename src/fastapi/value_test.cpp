@@ -1,10 +1,10 @@
-#include "doors/execute/value.hpp"
+#include "fastapi/value.hpp"
 
 #include <gmock/gmock.h>
 
 #include <array>
 
-namespace cove::doors::execute {
+namespace cove::fastapi {
 namespace {
 
 struct Row {
@@ -75,4 +75,4 @@ TEST(JsonValues, ManyValuesAreTooMany) {
 }
 
 }  // namespace
-}  // namespace cove::doors::execute
+}  // namespace cove::fastapi

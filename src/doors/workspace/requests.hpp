@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "fastapi/checker.hpp"
+
+namespace cove::doors::workspace {
+
+using fastapi::json_text;
+using fastapi::Problems;
+using fastapi::Value;
+
+// The shapes that requests of this door have, and what is said of those that have another.
+
+struct SessionRequest {
+  std::optional<std::string> size;
+};
+struct CleanupRequest {
+  bool force = false;
+};
+struct FileRequest {
+  std::string content;
+  std::string filename;
+  std::int64_t mode = 0644;
+};
+struct CommandRequest {
+  std::string command;
+  std::vector<std::string> arguments;
+};
+struct ScriptRequest {
+  std::string code;
+  std::string filename;
+  std::vector<std::string> arguments;
+  std::string type = "python";  // "" for null
+  std::vector<std::string> outputs;
+};
+struct HandlerRequest {
+  std::string code;
+  Value event;
+  Value context;
+};
+
+template <typename T>
+using Parsed = std::variant<T, Problems>;
+Parsed<SessionRequest> parse_session(const Value& body);
+Parsed<CleanupRequest> parse_cleanup(const Value& body);
+Parsed<FileRequest> parse_file(const Value& body);
+Parsed<CommandRequest> parse_command(const Value& body);
+Parsed<ScriptRequest> parse_script(const Value& body);
+Parsed<HandlerRequest> parse_handler(const Value& body);
+
+// Of a query: absent is what it is usually.
+using Query = std::vector<std::pair<std::string, std::string>>;
+Parsed<bool> flag_of(const Query& query, std::string_view name, bool usual);
+Parsed<std::vector<std::int64_t>> numbers_of(const Query& query,
+                                             const std::vector<std::pair<std::string_view, std::int64_t>>& usual);
+
+// A path inside a session, as it is written there: "a/b" for "/a//b/", "" for the session itself. Errc::invalid in the
+// words that clients know.
+Result<std::string> session_path(std::string_view path);
+
+// As the kernel reads tmpfs's `size=`: bytes, k, M, G and more, or "10%" of `whole`. 0 is as much as there is.
+Result<std::uint64_t> tmpfs_size(std::string_view text, std::uint64_t whole);
+
+// Text after the last dot of a name, or "unknown".
+std::string type_of(std::string_view name);
+// From the last dot of the last component on, in lower case, as Python's splitext has it: "" for ".bashrc".
+std::string extension_of(std::string_view path);
+// By extension alone.
+bool is_text_file(std::string_view path);
+// What a browser is told of a file that may be looked at; nullopt for one that may not.
+std::optional<std::string_view> preview_type(std::string_view path);
+
+}  // namespace cove::doors::workspace

@@ -1,0 +1,171 @@
+#include <boost/json.hpp>
+#include <ctime>
+
+#include "doors/workspace/answers.hpp"
+#include "doors/workspace/listing.hpp"
+#include "sandbox/helper.hpp"
+#include "sandbox/name.hpp"
+
+namespace cove::doors::workspace {
+namespace {
+
+constexpr std::uint64_t kMostListed = 10'000;
+
+std::string seconds_of(std::int64_t unix_ms) {
+  return fmt::format("{}.{:03}", unix_ms / 1000, unix_ms % 1000);
+}
+
+// Of the helper: 2026-03-04T10:15:00.123Z
+std::string seconds_of(const std::string& time) {
+  std::tm parts{};
+  const char* rest = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return "0.0";
+  const std::string_view fraction(rest);
+  return fmt::format("{}{}", ::timegm(&parts), fraction.size() == 5 ? fraction.substr(0, 4) : std::string_view(".0"));
+}
+
+http::Response success() {
+  return envelope(R"("status":"success")");
+}
+
+Task<> create(Services& services, http::Exchange& exchange) {
+  const auto config = services.config();
+  const auto body = co_await read_value(services, exchange);
+  if (!body) co_return co_await send(exchange, body.error());
+  const auto parsed = parse_session(*body);
+  if (const auto* problems = std::get_if<Problems>(&parsed))
+    co_return co_await send(exchange, fastapi::wrong(*problems));
+  constexpr std::string_view kFailed = "Failed to create session";
+  const auto& principal = exchange.request().principal;
+  const auto name = sandbox::checked_name(exchange.request().param("session_id"));
+  if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *config));
+  if (services.draining()) {
+    const Error stopping{.code = Errc::unavailable, .message = "the server is shutting down"};
+    co_return co_await send(exchange, answer_to(stopping, kFailed, *config));
+  }
+  auto request = new_session(*config, principal, *name, std::get<SessionRequest>(parsed).size);
+  if (!request) {
+    const auto why = "Error: Failed to mount tmpfs\nDetail: " + request.error().message;
+    co_return co_await send(exchange, mistake({.message = kFailed, .detail = why}, *config));
+  }
+  const auto made =
+      co_await services.registry.ensure(std::move(*request), quotas_of(services, principal), sandbox::IfThere::refuse);
+  if (!made && made.error().code == Errc::exists)
+    co_return co_await send(exchange,
+                            mistake({.message = kFailed, .detail = "Error: Session already exists"}, *config));
+  if (!made) co_return co_await send(exchange, answer_to(made.error(), kFailed, *config));
+  co_await send(exchange, envelope(fmt::format(R"("session_id":{})", json_text(*name))));
+}
+
+Task<> remove(Services& services, http::Exchange& exchange) {
+  const auto name = sandbox::checked_name(exchange.request().param("session_id"));
+  if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *services.config()));
+  const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
+  if (found) co_await services.registry.remove(*found, "deleted");
+  co_await send(exchange, success());  // also of one that never was
+}
+
+// The regular files of the top level.
+Task<Result<std::string>> top_files(std::shared_ptr<sandbox::Sandbox> sandbox, std::function<bool()> abandoned) {
+  std::vector<std::string> arguments{"list", "/workspace", "1", std::to_string(kMostListed)};
+  auto helper = co_await sandbox::Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
+  if (!helper) co_return tl::unexpected<Error>(helper.error());
+  (*helper)->end_input();
+  const auto answer = co_await (*helper)->finish();
+  if (!answer) co_return tl::unexpected<Error>(answer.error());
+  const auto entries = listed_files(*answer);
+  if (!entries) co_return tl::unexpected<Error>(entries.error());
+  std::string files;
+  for (const auto& entry : entries->files) {
+    files += fmt::format(R"({}{{"filename":{},"size":{},"type":{},"modified_at":{}}})", files.empty() ? "" : ",",
+                         json_text(entry.path), entry.size, json_text(type_of(entry.path)), seconds_of(entry.time));
+  }
+  co_return files;
+}
+
+Task<> status(Services& services, http::Exchange& exchange) {
+  const auto config = services.config();
+  const auto name = sandbox::checked_name(exchange.request().param("session_id"));
+  if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *config));
+  const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
+  if (!found) {
+    constexpr auto kNothing =
+        R"("id":{},"exists":false,"created_at":null,"mount_point":null,"is_mounted":false,"files":[])";
+    co_return co_await send(exchange, envelope(fmt::format(kNothing, json_text(*name))));
+  }
+  const auto files = co_await top_files(*found, gone(exchange));
+  if (!files) co_return co_await send(exchange, answer_to(files.error(), "Failed to get session status", *config));
+  constexpr auto kThere =
+      R"("id":{},"exists":true,"created_at":{},"mount_point":"/workspace","is_mounted":true,"files":[{}])";
+  const auto created = seconds_of((*found)->row().created_unix_ms);
+  co_await send(exchange, envelope(fmt::format(kThere, json_text(*name), created, *files)));
+}
+
+std::vector<std::shared_ptr<sandbox::Sandbox>> sessions_of(const Services& services, const std::string& tenant) {
+  auto all = services.registry.of(tenant, "");
+  std::erase_if(all, [](const auto& sandbox) {
+    const auto state = sandbox->state();
+    return !is_session(*sandbox) || state == sandbox::State::creating || state == sandbox::State::deleting;
+  });
+  return all;
+}
+
+Task<> list(Services& services, http::Exchange& exchange) {
+  std::string sessions;
+  for (const auto& sandbox : sessions_of(services, exchange.request().principal.tenant)) {
+    sessions += fmt::format(R"({}{}:{{"mount_point":"/workspace","created_at":{}}})", sessions.empty() ? "" : ",",
+                            json_text(sandbox->name()), seconds_of(sandbox->row().created_unix_ms));
+  }
+  co_await send(exchange, envelope(fmt::format(R"("workspaces":{{{}}})", sessions)));
+}
+
+bool is_running(const sandbox::Sandbox& sandbox) {
+  const auto processes = sandbox.processes();
+  return !sandbox.interpreters().empty() ||
+         std::ranges::any_of(processes, [](const auto& process) { return !process->end(); });
+}
+
+Task<> clean_up(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_value(services, exchange);
+  if (!body) co_return co_await send(exchange, body.error());
+  const auto parsed = parse_cleanup(*body);
+  if (const auto* problems = std::get_if<Problems>(&parsed))
+    co_return co_await send(exchange, fastapi::wrong(*problems));
+  const bool force = std::get<CleanupRequest>(parsed).force;
+  const auto sessions = sessions_of(services, exchange.request().principal.tenant);
+  std::size_t removed = 0;
+  std::string skipped;
+  for (const auto& sandbox : sessions) {
+    if (!force && is_running(*sandbox)) {
+      skipped += fmt::format("{}{}", skipped.empty() ? "" : ",", json_text(sandbox->name() + ": 会话正在运行"));
+      continue;
+    }
+    co_await services.registry.remove(sandbox, "deleted");
+    ++removed;
+  }
+  co_await send(exchange, envelope(fmt::format(R"("total":{},"success":{},"failed":[],"skipped":[{}])", sessions.size(),
+                                               removed, skipped)));
+}
+
+Task<> healthy(Services& /*services*/, http::Exchange& exchange) {
+  co_await send(exchange, success());
+}
+
+}  // namespace
+
+void add_session_routes(http::Router& router, Services* services) {
+  using http::verb;
+  auto* s = services;
+  const auto options = plain_route();
+  const std::string prefix = "/workspace/se";
+  router.add(
+      verb::post, prefix + "/session/{session_id}", [s](auto& exchange) { return create(*s, exchange); }, options);
+  router.add(
+      verb::delete_, prefix + "/session/{session_id}", [s](auto& exchange) { return remove(*s, exchange); }, options);
+  router.add(verb::get, prefix + "/status/{session_id}", [s](auto& exchange) { return status(*s, exchange); }, options);
+  router.add(verb::get, prefix + "/workspaces", [s](auto& exchange) { return list(*s, exchange); }, options);
+  router.add(verb::get, prefix + "/healthy", [s](auto& exchange) { return healthy(*s, exchange); }, options);
+  router.add(verb::post, prefix + "/cleanup-all", [s](auto& exchange) { return clean_up(*s, exchange); }, options);
+}
+
+}  // namespace cove::doors::workspace
