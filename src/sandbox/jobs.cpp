@@ -24,6 +24,7 @@ constexpr std::size_t kDepth = 16;
 constexpr std::chrono::seconds kListTime{10};
 constexpr std::int64_t kClockGrain = 10;  // ms that a file's time may lie before ours: the kernel counts in ticks
 constexpr milliseconds kLook{250};
+constexpr std::chrono::hours kPatience{24};  // in the line
 
 std::string_view status_of(Reason reason, int exit_status) {
   switch (reason) {
@@ -162,13 +163,17 @@ Result<std::shared_ptr<Job>> Jobs::submit(std::shared_ptr<Sandbox> sandbox, JobR
       std::ranges::count_if(live_, [&](const auto& entry) { return entry.second->sandbox == sandbox; });
   if (static_cast<std::size_t>(unfinished) >= kMostUnfinished)
     return fail(Errc::quota, fmt::format("{} executions of this sandbox have not ended: wait for one", unfinished));
+  const auto of_tenant =
+      std::ranges::count_if(live_, [&](const auto& entry) { return entry.second->row.tenant == sandbox->tenant(); });
+  if (static_cast<std::size_t>(of_tenant) >= kMostOfTenant)
+    return fail(Errc::quota, fmt::format("{} executions of this tenant have not ended: wait for one", of_tenant));
   store::ExecutionRow row{.id = fmt::format("x{}", SandboxId::random().view()),
                           .sandbox = sandbox->row().id,
                           .sandbox_name = sandbox->name(),
                           .tenant = sandbox->tenant(),
                           .language = request.language.name,
                           .kernel = request.kernel ? request.kernel->id() : "",
-                          .code = request.code,
+                          .code = std::move(request.code),
                           .created_unix_ms = unix_millis(),
                           .callback_url = request.callback_url,
                           .callback_secret = request.callback_secret};
@@ -205,9 +210,11 @@ void Jobs::let_go() {
 
 async::Task<> Jobs::run(std::shared_ptr<Job> job, JobRequest request, Admission::Share share) {
   const Sandbox::Activity activity(job->sandbox);
-  const auto gone = [job] { return job->cancelled || job->sandbox->state() != State::running; };
-  auto ticket = co_await admission_.enter(job->sandbox->tenant(), share, gone);
+  const auto gone = [job] { return job->sandbox->state() == State::deleting || job->sandbox->state() == State::gone; };
+  const auto abandoned = [job, gone] { return job->cancelled || gone(); };
+  auto ticket = co_await admission_.enter(job->sandbox->tenant(), share, abandoned, kPatience);
   if (job->cancelled) co_return fail_with(job, Reason::cancelled, "cancelled before it began");
+  if (gone()) co_return fail_with(job, Reason::sandbox_gone, "the sandbox ended before it began");
   if (!ticket) co_return fail_with(job, Reason::not_started, ticket.error().message);
   tickets_[job->row.id].emplace(std::move(*ticket));
   if (request.kernel)
@@ -226,10 +233,10 @@ async::Task<> Jobs::run_in_process(std::shared_ptr<Job> job, JobRequest request)
   if (request.input) process.input = InputMode::open;
   Result<std::shared_ptr<Process>> started = fail(Errc::unavailable, "it did not start");
   if (request.event_json) {
-    HandlerCall call{.code = std::move(request.code), .event_json = *request.event_json, .context_json = "{}"};
+    HandlerCall call{.code = job->row.code, .event_json = *request.event_json, .context_json = "{}"};
     started = co_await start_handler(job->sandbox, std::move(call), std::move(process));
   } else if (request.language.name == "python") {
-    Program program{.code = std::move(request.code)};
+    Program program{.code = job->row.code};
     program.path = program_path(job->row, request.language);
     program.arguments = {program.path};
     program.arguments.insert(program.arguments.end(), request.arguments.begin(), request.arguments.end());
@@ -238,7 +245,7 @@ async::Task<> Jobs::run_in_process(std::shared_ptr<Job> job, JobRequest request)
     const auto path = program_path(job->row, request.language);
     process.argv = config::command_line(request.language.command, path);
     process.argv.insert(process.argv.end(), request.arguments.begin(), request.arguments.end());
-    process.files.push_back({.path = path, .mode = 0644, .content = std::move(request.code)});
+    process.files.push_back({.path = path, .mode = 0644, .content = job->row.code});
     started = co_await job->sandbox->start(std::move(process));
   }
   if (!started)
@@ -291,7 +298,7 @@ async::Task<> Jobs::follow(std::shared_ptr<Job> job) {
 }
 
 async::Task<> Jobs::run_in_kernel(std::shared_ptr<Job> job, JobRequest request) {
-  ExecuteRequest cell{.code = std::move(request.code)};
+  ExecuteRequest cell{.code = job->row.code};
   cell.timeout = request.timeout;
   cell.limits.output_bytes = request.output_limit;
   auto queued = request.kernel->execute(std::move(cell));

@@ -52,6 +52,7 @@ struct Job {
 // before us go on if their process does, and end with the true reason if not.
 class Jobs {
  public:
+  static constexpr std::size_t kMostOfTenant = 256;       // that have not ended
   static constexpr std::size_t kMostUnfinished = 64;      // of one sandbox
   static constexpr std::uint64_t kKeptBytes = 16U << 20;  // of results of one sandbox
 
