@@ -3,11 +3,13 @@ import contextlib
 import json
 import os
 import pathlib
+import queue
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -48,6 +50,40 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+class HandlerPool:
+    """Handlers in bubblewrap: some Pythons started before they are asked for, each called once and replaced, so that no call finds anything of another's."""
+
+    WORKER = ("import json, sys\nasked = json.loads(sys.stdin.readline())\nnames = {}\nexec(compile(asked['code'], 'handler.py', 'exec'), names)\n"
+              "print(json.dumps(names['handler'](asked['event'])))")
+
+    def __init__(self, size):
+        self.ready, self.wanted = queue.Queue(), queue.Queue()
+        for _ in range(size):
+            self.wanted.put(True)
+        # One thread for all: a worker goes with the thread that started it (--die-with-parent).
+        threading.Thread(target=self.keep_filled, daemon=True).start()
+
+    def keep_filled(self):
+        while self.wanted.get():
+            self.ready.put(subprocess.Popen([*BWRAP_PYTHON, self.WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+
+    def call(self, code, event):
+        worker = self.ready.get()
+        self.wanted.put(True)
+        said, _ = worker.communicate(json.dumps({"code": code, "event": event}) + "\n")
+        return json.loads(said)
+
+    def stop(self):
+        self.wanted.put(False)
+        while True:
+            try:
+                worker = self.ready.get(timeout=1)
+            except queue.Empty:
+                return
+            worker.kill()
+            worker.communicate()
 
 
 class Jupyter:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from peers import BWRAP_PYTHON, Jupyter, JupyterKernel, why_missing
+from peers import BWRAP_PYTHON, HandlerPool, Jupyter, JupyterKernel, why_missing
 from server_bench import Client, Server, Unexpected, alternately, p, plot, spawn, times
 
 PRINT = "print(1)"
@@ -26,7 +26,7 @@ class Row:
     """Times in ms, sorted, or runs per second, or MiB. `problem` instead of figures when there are none."""
     work: str
     peer: str
-    goal: float
+    goal: float | None  # none: it is set for another form of the same work
     ours: list = ()
     theirs: list = ()
     unit: str = "ms"
@@ -34,14 +34,14 @@ class Row:
     problem: str = ""
 
     def cells(self):
-        goal = f"{'≤' if self.most else '≥'} {self.goal:g}"
+        goal = f"{'≤' if self.most else '≥'} {self.goal:g}" if self.goal else "–"
         if self.problem:
             return [self.work, self.problem, "", self.peer, "", "", "", "", goal, "–"]
         ratio = p(self.ours, .5) / p(self.theirs, .5)
         best = (self.ours[0] / self.theirs[0]) if self.most else (self.ours[-1] / self.theirs[-1])
-        met = ratio <= self.goal if self.most else ratio >= self.goal
+        met = "–" if not self.goal else "yes" if (ratio <= self.goal if self.most else ratio >= self.goal) else "**no**"
         show = lambda sample: [f"{p(sample, .5):.2f} {self.unit}", f"{sample[0] if self.most else sample[-1]:.2f}"]
-        return [self.work, *show(self.ours), self.peer, *show(self.theirs), f"{ratio:.3f}", f"{best:.3f}", goal, "yes" if met else "**no**"]
+        return [self.work, *show(self.ours), self.peer, *show(self.theirs), f"{ratio:.3f}", f"{best:.3f}", goal, met]
 
 
 HEAD = ["Work", "Cove p50", "best", "Peer", "p50", "best", "ratio of p50", "ratio of best", "goal", "met"]
@@ -161,11 +161,11 @@ def fresh(options, rows):
         ours, none, theirs = alternately(options.count // 2, lambda _: run(ready, DESCRIBE), lambda _: run(empty, DESCRIBE),
                                          lambda _: spawn([*BWRAP_PYTHON, DESCRIBE]), pause=PAUSE, rounds=options.rounds)
         rows.append(Row("fresh numpy + pandas describe, pool warm", "bwrap + python3", .03, ours, theirs))
-        rows.append(Row("the same, pool empty", "bwrap + python3", .03, none, theirs))
+        rows.append(Row("the same, pool empty", "bwrap + python3", None, none, theirs))
         cold.stop()
         stack.pop_all()
         stack.callback(warm.stop)
-        for clients, code, name, goal in [(n, NUMPY, "numpy", 25) for n in options.clients] + [(8, DESCRIBE, "numpy + pandas describe", 25)]:
+        for clients, code, name, goal in [(n, NUMPY, "numpy", 25 if n == 8 else None) for n in options.clients] + [(8, DESCRIBE, "numpy + pandas describe", None)]:
             works = [lambda made, code=code: run(made, code), lambda _, code=code: spawn([*BWRAP_PYTHON, code])]
             makers = [lambda: Client(warm.port), lambda: None]
             rates = [[], []]
@@ -173,6 +173,38 @@ def fresh(options, rows):
                 for rate, make, work in zip(rates, makers, works):
                     rate.append(per_second(clients, options.seconds, make, work))
             rows.append(Row(f"fresh runs a second, {name}, {clients} clients", "bwrap + python3", goal, *map(sorted, rates), unit="/s", most=False))
+
+
+HANDLER = "def handler(event):\n    return {'n': event['n'] + 1}"
+NUMPY_HANDLER = "import numpy\ndef handler(event):\n    return {'n': int(numpy.arange(event['n'] + 2).max())}"
+
+
+def handlers(options, rows):
+    """Handlers that are called once, in sandboxes of their own, both sides with as many standing ready."""
+    size = 4
+    server, pool = Server(options.cove, f"--workspace-handler-pool={size}"), HandlerPool(size)
+    try:
+        warmed(server)
+
+        def call(client, code):
+            said = json.loads(client.ask("POST", "/workspace/se/v2/execute_code", {"handler_code": code, "event": {"n": 1}}))
+            assert said["result"] == {"n": 2}, said
+
+        def theirs(code):
+            assert pool.call(code, {"n": 1}) == {"n": 2}
+
+        client = Client(server.port)
+        for name, code in (("", HANDLER), (" with numpy", NUMPY_HANDLER)):
+            mine, peer = alternately(options.count, lambda _, code=code: call(client, code), lambda _, code=code: theirs(code), pause=PAUSE, rounds=options.rounds)
+            rows.append(Row(f"handler{name}, pool warm", "bwrap + python3, pooled", 1, mine, peer))
+            rates = [[], []]
+            for _ in range(options.slices):
+                rates[0].append(per_second(8, options.seconds, lambda: Client(server.port), lambda made, code=code: call(made, code)))
+                rates[1].append(per_second(8, options.seconds, lambda: None, lambda _, code=code: theirs(code)))
+            rows.append(Row(f"handlers{name} a second, 8 clients", "bwrap + python3, pooled", 1, *map(sorted, rates), unit="/s", most=False))
+    finally:
+        pool.stop()
+        server.stop()
 
 
 def per_second(clients, seconds, make, work):
@@ -304,7 +336,7 @@ def main():
     options.add_argument("--count", type=int, default=100)
     options.add_argument("--most", type=int, default=1000, help="idle kernels")
     options.add_argument("--quick", action="store_true", help="about a minute: fewer of everything")
-    options.add_argument("--only", choices=["fresh", "live"], help="half of it")
+    options.add_argument("--only", choices=["fresh", "handlers", "live"], help="a part of it")
     options.add_argument("--write", action="store_true", help="also write docs/python-bench.md and docs/python-bench.svg")
     options = options.parse_args()
     options.clients, options.rounds, options.slices, options.seconds, options.cells = [1, 4, 8, 32], 10, 3, 3.0, 500
@@ -315,12 +347,14 @@ def main():
     signal.alarm(1200)  # whatever hangs
     rows, levels = [], []
     missing = why_missing("bubblewrap", "python3-numpy", "python3-pandas")
-    if options.only != "live":
+    for part, title, measure in (("fresh", "fresh runs", fresh), ("handlers", "handlers", handlers)):
+        if options.only not in (None, part):
+            continue
         if missing:
-            rows.append(Row("fresh runs", "bwrap + python3", .15, problem=f"peer {missing}"))
+            rows.append(Row(title, "bwrap + python3", .15, problem=f"peer {missing}"))
         else:
-            fresh(options, rows)
-    if options.only != "fresh":
+            measure(options, rows)
+    if options.only in (None, "live"):
         live(options, rows, levels)
     lines = table(HEAD, [row.cells() for row in rows])
     if levels:

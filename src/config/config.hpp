@@ -98,6 +98,10 @@ struct Workspace {
   std::uint32_t handler_processes = 0;
   std::uint32_t handler_pool = 0;  // sandboxes for handlers that stand ready
   WorkspaceStatuses statuses = WorkspaceStatuses::reference;
+  std::string efast_url;    // the document store that is asked when the caller names none
+  std::string efast_token;  // sent there and nowhere else
+  std::chrono::milliseconds efast_timeout{};
+  std::vector<std::string> efast_places;  // host:port, besides efast_url's, that may be asked whatever their address is
   bool operator==(const Workspace&) const = default;
 };
 

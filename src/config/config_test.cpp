@@ -257,6 +257,41 @@ TEST(Load, UnderstandsTheVariablesOfCodeInterpreters) {
   EXPECT_THAT(wrong.error().message, testing::StartsWith("execute.memory (MEMORY_LIMIT_MB): "));
 }
 
+TEST(Load, UnderstandsTheVariablesOfWorkspaceServers) {
+  const auto with = [](Settings environment) {
+    auto config = load({.default_file = "", .default_state_dir = "/s", .environment = std::move(environment)});
+    EXPECT_TRUE(config) << config.error().message;
+    return *config;
+  };
+  const auto config = with({{"SANDBOX_CPU_QUOTA", "3"},
+                            {"SANDBOX_MEMORY_LIMIT", "131072"},
+                            {"SANDBOX_ALLOW_NETWORK", "Yes"},
+                            {"SANDBOX_TIMEOUT_SECONDS", "60"},
+                            {"SANDBOX_MAX_USER_PROGRESS", "7"},
+                            {"SANDBOX_POOL_SIZE", "5"},
+                            {"MEMORY_LIMIT", "2G"},
+                            {"WORKSPACE_EXPIRATION_TIME", "3600"},
+                            {"EFAST_DOWNLOADER_URL", "https://documents.example"},
+                            {"EFAST_TOKEN", "t"},
+                            {"DOWNLOADER_TIMEOUT", "9"},
+                            {"log_level", "ERROR"}});
+  EXPECT_EQ(config.workspace.handler_cpu_millis, 3000U) << "cores";
+  EXPECT_EQ(config.workspace.handler_memory_bytes, 128U << 20) << "KB";
+  EXPECT_TRUE(config.workspace.network);
+  EXPECT_EQ(config.workspace.timeout, std::chrono::minutes(1));
+  EXPECT_EQ(config.workspace.handler_processes, 7U);
+  EXPECT_EQ(config.workspace.handler_pool, 5U);
+  EXPECT_EQ(config.workspace.memory_bytes, 2ULL << 30);
+  EXPECT_EQ(config.workspace.expiration, std::chrono::hours(1));
+  EXPECT_EQ(config.workspace.efast_url, "https://documents.example");
+  EXPECT_EQ(config.workspace.efast_token, "t");
+  EXPECT_EQ(config.workspace.efast_timeout, std::chrono::seconds(9));
+  EXPECT_EQ(config.log.level, LogLevel::error);
+  EXPECT_EQ(with({{"MEMORY_LIMIT", "300"}}).workspace.memory_bytes, 300U << 20) << "a bare number is MB";
+  EXPECT_EQ(with({{"MEMORY_LIMIT", "32GB"}}).workspace.memory_bytes, 32ULL << 30);
+  EXPECT_EQ(with({}).workspace.efast_url, "http://efast-private:9123");
+}
+
 TEST(Environment, HoldsOnlyWhatIsOurs) {
   ::setenv("COVE_TEST_ONLY", "a=b", 1);
   const auto found = cove_environment();

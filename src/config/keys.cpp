@@ -250,6 +250,17 @@ const auto& table() {
        0,
        0,
        {"reference", "fitting"}},
+      {"workspace.efast_url", text, "http://efast-private:9123", live,
+       [](Config& c) -> auto& { return c.workspace.efast_url; },
+       "The document store that download_from_efast asks when the caller names none"},
+      {"workspace.efast_token", text, "", live, [](Config& c) -> auto& { return c.workspace.efast_token; },
+       "The token for it when the caller gives none; it is sent nowhere else"},
+      {"workspace.efast_timeout", duration, "5m", live, [](Config& c) -> auto& { return c.workspace.efast_timeout; },
+       "How long one document may take when the caller does not say", kSecond, kDay},
+      {"workspace.efast_places", list, "", live, [](Config& c) -> auto& { return c.workspace.efast_places; },
+       "Hosts, as objects.internal:9000, that may be asked for documents although their addresses are not public; that "
+       "of "
+       "workspace.efast_url always may"},
 
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
@@ -298,6 +309,9 @@ std::span<const Alias> aliases() {
       {"SANDBOX_MEMORY_LIMIT", "workspace.handler_memory", "K"},
       {"SANDBOX_MAX_USER_PROGRESS", "workspace.handler_processes", ""},
       {"SANDBOX_POOL_SIZE", "workspace.handler_pool", ""},
+      {"EFAST_DOWNLOADER_URL", "workspace.efast_url", ""},
+      {"EFAST_TOKEN", "workspace.efast_token", ""},
+      {"DOWNLOADER_TIMEOUT", "workspace.efast_timeout", "s"},
       {"log_level", "log.level", ""},
       {"LOG_LEVEL", "log.level", ""},
       {"LOG_FORMAT", "log.format", ""},

@@ -14,6 +14,7 @@
 #include "cove/noxrc_command.hpp"
 #include "cove/run_command.hpp"
 #include "cove/run_report.hpp"
+#include "cove/sandbox_run_command.hpp"
 #include "cove/serve_command.hpp"
 
 namespace {
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   open_standard_streams();
   ::signal(SIGXFSZ, SIG_IGN);  // a file too large for the caller's limit is an error to tell, not a death
   if (const auto words = cove::cli::noxrc_words(argc, argv)) return cove::cli::noxrc_command(*words);
+  if (auto words = cove::cli::sandbox_run_words(argc, argv)) return cove::cli::sandbox_run_command(std::move(*words));
   CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.",
                "cove");
   app.require_subcommand(1);
@@ -69,6 +71,7 @@ int main(int argc, char** argv) {
   const auto client_commands = cove::cli::add_client_commands(app);
   // Taken before anything is parsed: its words follow rules of their own.
   app.add_subcommand("noxrc", "The NoxRunner command line, as it is (cove noxrc --help)");
+  app.add_subcommand("sandbox-run", "Call the handler of a Python script once (cove sandbox-run --help)");
 
   // What follows the first -- is never ours to read as options.
   const std::vector<std::string> all(argv + 1, argv + argc);

@@ -21,6 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kStopGrace{1000};  // for init to kill, drain and tell; then the whole sandbox goes
 constexpr std::chrono::seconds kReaderGrace{5};        // for a reader of ours to take anything at all after the end
 constexpr std::size_t kInputChunk = 32U << 10;
+constexpr std::size_t kHeardMost = 8U << 20;  // bytes of a channel that are kept
 // A pipe that polls writable takes this much without blocking (pipe(7)): a slow reader of ours never holds up the
 // clock.
 constexpr std::size_t kWriteChunk = 4096;
@@ -64,6 +65,10 @@ struct OneShot::Current {
   Clock::time_point started_at = Clock::now();
   bool started = false;
   bool terminal = false;
+  std::size_t spoken = 0;  // records that were sent
+  std::uint64_t channel_sent = 0;
+  std::uint64_t channel_taken = 0;
+  std::size_t heard_bytes = 0;
 };
 
 void block_cancel_signals() {
@@ -154,7 +159,11 @@ void OneShot::handle(Current& current, const wire::Frame& frame) {
       current.done = true;
       break;
     case wire::FrameType::output:
-      if (const auto output = wire::decode_output(frame.payload)) {
+      if (const auto output = wire::decode_output(frame.payload); output && output->stream == wire::Stream::channel) {
+        current.heard_bytes += output->bytes.size();
+        if (current.heard_bytes <= kHeardMost) current.feed.heard.emplace_back(output->bytes);
+        link_.acknowledge(current.id, output->stream, output->offset + output->bytes.size());
+      } else if (output) {
         auto& sink = output->stream == wire::Stream::out ? current.feed.out : current.feed.err;
         (sink.fd < 0 ? sink.captured : sink.pending).append(output->bytes);
         deliver(current, sink, output->stream);
@@ -162,6 +171,9 @@ void OneShot::handle(Current& current, const wire::Frame& frame) {
       break;
     case wire::FrameType::input_room:
       if (const auto taken = wire::decode_number(frame.payload)) current.input_taken = *taken;
+      break;
+    case wire::FrameType::channel_room:
+      if (const auto taken = wire::decode_number(frame.payload)) current.channel_taken = *taken;
       break;
     case wire::FrameType::flood:
       stop(sandbox::Reason::output_limit);
@@ -221,8 +233,18 @@ void OneShot::take_input(Current& current) {
   current.input_sent += static_cast<std::uint64_t>(n);
 }
 
+void OneShot::speak(Current& current) {
+  const auto& records = current.feed.records;
+  while (current.started && current.spoken < records.size() &&
+         current.channel_sent - current.channel_taken + records[current.spoken].size() <= wire::kChannelAhead) {
+    current.channel_sent += records[current.spoken].size();
+    link_.channel_record(current.id, records[current.spoken++]);
+  }
+}
+
 // One wait for anything to happen, and everything that then did.
 Result<> OneShot::turn(Current* current, Clock::time_point until) {
+  if (current != nullptr) speak(*current);
   link_.flush();
   std::array<pollfd, 6> polls{};
   std::size_t count = 0;

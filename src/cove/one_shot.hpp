@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -30,6 +31,9 @@ struct Feed {
   int input_fd = -1;  // -1: end of file at once
   Sink out;
   Sink err;
+  // With Spawn::channel: what is said to the process over it, and what came back, as records (sandbox/channel.hpp).
+  std::vector<std::string> records = {};
+  std::vector<std::string> heard = {};
 };
 
 struct ProcessEnd {
@@ -72,6 +76,7 @@ class OneShot {
   void hear_signals(Current* current);
   void handle(Current& current, const wire::Frame& frame);
   void take_input(Current& current);
+  void speak(Current& current);
   void deliver(Current& current, Sink& sink, wire::Stream stream);
   void stop(sandbox::Reason reason);
 

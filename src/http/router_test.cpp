@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Router, ListsItsRoutesInOrder) {
   const auto routes = sample().routes();
-  ASSERT_EQ(routes.size(), 9U);
+  ASSERT_EQ(routes.size(), 11U);
   EXPECT_EQ(routes[0].method, "GET");
   EXPECT_EQ(routes[0].pattern, "/healthz");
   EXPECT_EQ(routes[0].access, Access::open);

@@ -48,4 +48,17 @@ Result<std::optional<std::string>> MessageReader::add(std::string_view record) {
   return std::optional(std::exchange(message_, {}));
 }
 
+std::optional<std::string> last_of(const std::vector<std::string_view>& records, std::size_t most) {
+  MessageReader reader(most);
+  std::optional<std::string> last;
+  for (const auto record : records) {
+    auto message = reader.add(record);
+    if (!message)
+      last.reset();
+    else if (*message)
+      last = std::move(**message);
+  }
+  return last;
+}
+
 }  // namespace cove::sandbox

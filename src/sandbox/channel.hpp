@@ -31,4 +31,7 @@ class MessageReader {
   bool open_ = false;  // a first record has come
 };
 
+// The last whole message of these records, if it was no larger than `most`.
+std::optional<std::string> last_of(const std::vector<std::string_view>& records, std::size_t most);
+
 }  // namespace cove::sandbox

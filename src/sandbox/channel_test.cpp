@@ -64,5 +64,12 @@ TEST(Channel, AMessageThatIsTooLargeIsRefusedOnceAndPassedOver) {
   EXPECT_EQ(through(reader, "next"), "next");
 }
 
+TEST(LastOf, IsTheLastWholeMessage) {
+  EXPECT_EQ(last_of({}, 10), std::nullopt);
+  EXPECT_EQ(last_of({"\3first", "\1sec", "\2ond"}, 10), "second");
+  EXPECT_EQ(last_of({"\3first", "\1half"}, 10), "first");
+  EXPECT_EQ(last_of({"\3first", "\3much too large"}, 10), std::nullopt) << "what it said last cannot be told";
+}
+
 }  // namespace
 }  // namespace cove::sandbox

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,5 +11,7 @@ namespace cove::sandbox {
 std::vector<std::string> base_environment();
 // Puts "K=V" in, in place of an earlier K.
 void set_variable(std::vector<std::string>& environment, std::string_view variable);
+// What a Python of the runtime is told first: what it is to become, and its environment.
+boost::json::object first_message(std::string_view mode, const std::vector<std::string>& environment);
 
 }  // namespace cove::sandbox

@@ -45,17 +45,11 @@ async::Task<Result<std::shared_ptr<Process>>> start_handler(std::shared_ptr<Sand
 }
 
 std::optional<std::string> last_message(const Process& process, std::size_t most) {
-  MessageReader reader(most);
-  std::optional<std::string> last;
+  std::vector<std::string_view> records;
   for (const auto& event : process.events()) {
-    if (event.kind != Event::Kind::channel) continue;
-    auto message = reader.add(event.bytes);
-    if (!message)
-      last.reset();
-    else if (*message)
-      last = std::move(**message);
+    if (event.kind == Event::Kind::channel) records.emplace_back(event.bytes);
   }
-  return last;
+  return last_of(records, most);
 }
 
 }  // namespace cove::sandbox

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/clock.hpp"
+#include "sandbox/environment.hpp"
 #include "sandbox/sandbox.hpp"
 #include "sys/record.hpp"
 
@@ -126,12 +127,7 @@ std::vector<std::shared_ptr<Process>> Sandbox::interpreters() const {
 }
 
 boost::json::object Sandbox::first_message(std::string_view mode, const ProcessRequest& request) const {
-  boost::json::object variables;
-  for (const auto& variable : environment(request)) {
-    const auto equals = variable.find('=');
-    variables[variable.substr(0, equals)] = variable.substr(equals + 1);
-  }
-  return {{"op", "begin"}, {"mode", mode}, {"env", std::move(variables)}, {"cwd", "/workspace"}};
+  return sandbox::first_message(mode, environment(request));
 }
 
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessRequest request) {

@@ -63,7 +63,7 @@ def index():
 
 @pytest.fixture(scope="module")
 def server(index):
-    with Server(f"--dependencies-index={index.stand.url('/simple')}", f"--dependencies-allow={index.files.place}", "--drain", "2s") as running:
+    with Server(f"--dependencies-index={index.stand.url('/simple')}", f"--dependencies-allow={index.files.place}", "--drain", "2s", warm=True) as running:
         yield running
 
 

@@ -38,7 +38,7 @@ def hooks():
 
 @pytest.fixture(scope="module")
 def server(hooks):
-    with Server(f"--callbacks-allow={hooks.place}", "--callbacks-backoff=50ms", "--callbacks-timeout=1s", "--callbacks-attempts=3", "--exec-history=5") as running:
+    with Server(f"--callbacks-allow={hooks.place}", "--callbacks-backoff=50ms", "--callbacks-timeout=1s", "--callbacks-attempts=3", "--exec-history=5", "--drain", "2s", warm=True) as running:
         yield running
 
 

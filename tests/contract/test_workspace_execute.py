@@ -1,7 +1,10 @@
 """The workspace API: commands and scripts in a session (contract sandbox-runtime, section 6)."""
+import http.client
+import json
 import threading
 
 import pytest
+from conftest import new_marker, processes_with, wait_until
 from workspace import SE, create, download, execute, listed, mistake, names, result, script, session
 
 
@@ -160,7 +163,21 @@ def test_syntax_errors_and_exit_codes(server, name):
     assert script(server, name, "exit 4", script_type="shell")["returncode"] == 4
 
 
-# --- limits are told as they are
+# --- who leaves, and what is told of limits
+
+@pytest.mark.parametrize("path, body", [
+    ("/execute/{name}", {"command": "sleep 600; : {marker}"}), ("/execute_code/{name}", {"code": "import subprocess\nsubprocess.run(['bash', '-c', 'sleep 600; : {marker}'])"}),
+    ("/v2/execute_code", {"handler_code": "import subprocess\ndef handler(event):\n    subprocess.run(['bash', '-c', 'sleep 600; : {marker}'])"})])
+def test_what_nobody_waits_for_ends(server, name, path, body):
+    marker = new_marker()
+    text = json.dumps(body).replace("{marker}", marker)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("POST", SE + path.replace("{name}", name), text.encode(), {"Content-Type": "application/json"})
+    assert wait_until(lambda: processes_with(marker), 15)
+    connection.close()
+    assert wait_until(lambda: not processes_with(marker), 15)
+    assert execute(server, name, "echo on")["stdout"] == "on"
+
 
 def test_time_and_memory(fresh_server):
     server = fresh_server(env={"SANDBOX_TIMEOUT_SECONDS": "1", "MEMORY_LIMIT": "64"})

@@ -13,7 +13,7 @@ from newborns import warm
 from server import Server, at, new_id
 
 SIZE = 3
-KINDS = 2  # plain sandboxes, and those for runs
+KINDS = ("sandbox", "execute", "handler")
 
 
 def pooled(server):
@@ -23,12 +23,12 @@ def pooled(server):
 
 
 def full(server, size=SIZE):
-    return all(pooled(server).get(("ready", kind)) == size for kind in ("sandbox", "execute"))
+    return all(pooled(server).get(("ready", kind)) == size for kind in KINDS)
 
 
 @pytest.fixture(scope="module")
 def server():
-    with leaving_nothing(), Server("--drain", "1s", f"--pool-size={SIZE}", warm=True) as running:
+    with leaving_nothing(), Server("--drain", "1s", f"--pool-size={SIZE}", f"--workspace-handler-pool={SIZE}", warm=True) as running:
         yield running
 
 
@@ -112,7 +112,7 @@ def test_one_that_dies_while_it_waits_is_replaced(filled):
     assert run(filled, "print(1)")["stdout"] == "1\n"
     filled.delete(at(name))
     assert wait_until(lambda: full(filled), 20), pooled(filled)
-    assert wait_until(lambda: len(inits(filled)) == SIZE * KINDS, 10)
+    assert wait_until(lambda: len(inits(filled)) == SIZE * len(KINDS), 10)
 
 
 def test_a_keeper_that_dies_takes_the_pool_with_it_and_the_next_fills_it(filled):
@@ -126,7 +126,7 @@ def test_a_keeper_that_dies_takes_the_pool_with_it_and_the_next_fills_it(filled)
 
 
 def test_after_a_crash_the_pool_is_swept_and_made_anew():
-    with leaving_nothing(), Server("--drain", "1s", f"--pool-size={SIZE}", warm=True) as server:
+    with leaving_nothing(), Server("--drain", "1s", f"--pool-size={SIZE}", f"--workspace-handler-pool={SIZE}", warm=True) as server:
         assert wait_until(lambda: full(server), 30)
         name, before = server.create(), inits(server)
         server.restart()

@@ -19,7 +19,7 @@ from server import Server, at, new_id, parse_answer
 
 ROUTES = json.loads(subprocess.run([COVE, "routes", "--json"], capture_output=True, timeout=20).stdout or "[]")
 OPEN = {("GET", "/healthz"), ("GET", "/version"), ("GET", "/health"), ("GET", "/ready")}
-THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions")  # paths whose errors are {"detail": …}
+THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se")  # paths whose errors are {"detail": …}
 MUTATING = ("PUT", "POST", "DELETE")
 BODIES = {"PUT": b"{}", "POST": b"{}"}
 

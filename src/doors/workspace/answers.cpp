@@ -163,6 +163,7 @@ void add_routes(http::Router& router, Services* services) {
   add_file_routes(router, services);
   add_execute_routes(router, services);
   add_handler_routes(router, services);
+  add_efast_routes(router, services);
   router.set_dialect("/workspace/se", fastapi::in_their_words);
 }
 

@@ -8,6 +8,7 @@
 #include "config/config.hpp"
 #include "http/exchange.hpp"
 #include "http/router.hpp"
+#include "outbound/client.hpp"
 #include "sandbox/admission.hpp"
 #include "sandbox/registry.hpp"
 #include "store/key_table.hpp"
@@ -26,6 +27,7 @@ struct Services {
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
   std::function<bool()> draining;
+  outbound::Client& outbound;
   int transfers = 0;  // file work going on now, for which a server that stops waits
 };
 
@@ -50,6 +52,7 @@ void add_routes(http::Router& router, Services* services);
 void add_session_routes(http::Router& router, Services* services);
 void add_file_routes(http::Router& router, Services* services);
 void add_execute_routes(http::Router& router, Services* services);
+void add_efast_routes(http::Router& router, Services* services);
 void add_handler_routes(http::Router& router, Services* services);
 
 }  // namespace cove::doors::workspace

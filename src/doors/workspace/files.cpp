@@ -16,9 +16,9 @@ namespace {
 using sandbox::Helper;
 
 constexpr std::size_t kChunk = 256U << 10;
-constexpr std::size_t kTextShown = 64U << 10;               // of a text where a file should be
-constexpr std::uint64_t kFormRoom = 16ULL << 20;            // what a form may have besides its file
-constexpr std::int64_t kMostRead = std::int64_t{16} << 20;  // of one readfile
+constexpr std::size_t kTextShown = 64U << 10;              // of a text where a file should be
+constexpr std::uint64_t kFormRoom = 16ULL << 20;           // what a form may have besides its file
+constexpr std::int64_t kMostRead = std::int64_t{4} << 20;  // of one readfile: an answer holds it three times
 constexpr std::string_view kMostListed = "10000";
 constexpr std::string_view kInvalid = "Invalid file path";
 

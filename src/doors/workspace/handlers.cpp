@@ -3,6 +3,7 @@
 
 #include "base/random.hpp"
 #include "doors/workspace/answers.hpp"
+#include "doors/workspace/handler_outcome.hpp"
 #include "sandbox/lease.hpp"
 #include "sandbox/program.hpp"
 #include "sandbox/shown_output.hpp"
@@ -13,9 +14,7 @@ namespace {
 using sandbox::Process;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kResultLimit = 4U << 20;
 constexpr double kLongest = 3600;  // seconds
-constexpr int kNoResult = 3;
 
 struct Trouble {
   unsigned status = 500;
@@ -68,30 +67,6 @@ std::optional<double> timeout_of(const Value& event, const config::Config& confi
   return seconds <= 0 ? usual : std::min(seconds, kLongest);
 }
 
-struct Outcome {
-  int exit_code = kNoResult;
-  std::string result = "null";
-  std::string note;  // for stderr
-};
-
-// What the handler said counts only if the kernel saw its process end well.
-Outcome outcome_of(const Process& process) {
-  const auto& end = *process.end();
-  if (end.exit_status != 0 || end.signal != 0) {
-    if (end.reason == sandbox::Reason::exited)
-      return {.note = fmt::format("System error: the handler ended its process with status {}\n", end.exit_status)};
-    return {.exit_code = end.exit_status, .note = end.note.empty() ? "" : end.note + "\n"};
-  }
-  const auto message = sandbox::last_message(process, kResultLimit);
-  const auto parsed = fastapi::parse_json(message.value_or("null"));
-  const auto* said = std::get_if<Value>(&parsed);
-  const auto* result = said == nullptr ? nullptr : said->member("result");
-  const auto* code = said == nullptr ? nullptr : said->member("exit_code");
-  if (result == nullptr || code == nullptr || code->kind != Value::Kind::integer || code->text.size() != 1)
-    return {.note = "System error: the handler ended without a result of at most 4 MiB\n"};
-  return {.exit_code = code->text.front() - '0', .result = to_json(*result), .note = ""};
-}
-
 std::string on_its_own_line(std::string text, std::string_view line) {
   if (!line.empty() && !text.empty() && !text.ends_with('\n')) text += '\n';
   return text.append(line);
@@ -105,13 +80,14 @@ struct Figures {
 
 std::string body_of(const Process& process, const Figures& figures) {
   const auto& end = *process.end();
-  const auto outcome = outcome_of(process);
+  const HandlerEnd ended{.reason = end.reason, .exit_status = end.exit_status, .note = end.note};
+  const auto outcome = outcome_of(ended, sandbox::last_message(process, kResultLimit));
   const auto out = sandbox::shown_output(process, sandbox::Event::Kind::out);
   auto err = sandbox::with_last_words(process, sandbox::shown_output(process, sandbox::Event::Kind::err));
   err = on_its_own_line(std::move(err), outcome.note);
   return fmt::format(
       R"({{"stdout":{},"stderr":{},"result":{},"exit_code":{},"metrics":{{"duration_ms":{:.3f},"memory_peak_mb":{:.3f},"cpu_time_ms":{},"timeout_seconds":{:g}}}}})",
-      json_text(out), json_text(err), outcome.result, outcome.exit_code, figures.wall_ms, figures.peak_mb,
+      json_text(out), json_text(err), outcome.result_json, outcome.exit_code, figures.wall_ms, figures.peak_mb,
       end.cpu.count(), figures.timeout_seconds);
 }
 

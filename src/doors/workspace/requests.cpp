@@ -108,6 +108,41 @@ Parsed<HandlerRequest> parse_handler(const Value& body) {
   });
 }
 
+Parsed<EfastRequest> parse_efast(const Value& body) {
+  return parsed<EfastRequest>(body, [&](Checker& checker, EfastRequest& request) {
+    const auto* files = checker.member(body, kBody, "file_params", Presence::required);
+    const auto loc = place(kBody, "file_params");
+    if (files != nullptr && files->kind != Kind::array) {
+      checker.complain("list_type", loc, "Input should be a valid list", to_json(*files));
+    } else if (files != nullptr) {
+      for (std::size_t i = 0; i < files->items.size(); ++i)
+        checker.dictionary(&files->items[i], fmt::format("{},{}", loc, i), request.files.emplace_back());
+    }
+    checker.text(given(body, "efast_url"), place(kBody, "efast_url"), request.url);
+    checker.text(given(body, "save_path"), place(kBody, "save_path"), request.save_path);
+    checker.text(given(body, "token"), place(kBody, "token"), request.token);
+    checker.integer(given(body, "timeout"), place(kBody, "timeout"), request.timeout);
+  });
+}
+
+Result<DocumentRequest> document_of(const Value& file, std::size_t index) {
+  if (file.member("docid") == nullptr)
+    return fail(Errc::invalid, fmt::format("Missing docid in file_params[{}]", index));
+  DocumentRequest document{.docid = "", .savename = fmt::format("downloaded_file_{}", index), .rev = ""};
+  using Field = std::pair<std::string_view, std::string*>;
+  for (const auto& [name, out] :
+       {Field{"docid", &document.docid}, Field{"savename", &document.savename}, Field{"rev", &document.rev}}) {
+    const auto* value = given(file, name);
+    if (value == nullptr && name != "docid") continue;
+    if (value == nullptr || value->kind != Kind::text || !valid_utf8(value->text))
+      return fail(Errc::invalid, fmt::format("{} in file_params[{}] must be a string", name, index));
+    *out = value->text;
+  }
+  if (document.savename.find("..") != std::string::npos)
+    return fail(Errc::invalid, fmt::format("Invalid filename: {} (cannot contain '..')", document.savename));
+  return document;
+}
+
 Parsed<bool> flag_of(const Query& query, std::string_view name, bool usual) {
   Checker checker;
   bool out = usual;

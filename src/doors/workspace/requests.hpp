@@ -47,6 +47,19 @@ struct HandlerRequest {
   Value context;
 };
 
+struct DocumentRequest {
+  std::string docid;
+  std::string savename;
+  std::string rev;
+};
+struct EfastRequest {
+  std::vector<Value> files;  // objects; document_of() reads them
+  std::string url;
+  std::string save_path;
+  std::string token;
+  std::int64_t timeout = 0;  // seconds; 0: as the server is configured
+};
+
 template <typename T>
 using Parsed = std::variant<T, Problems>;
 Parsed<SessionRequest> parse_session(const Value& body);
@@ -55,6 +68,9 @@ Parsed<FileRequest> parse_file(const Value& body);
 Parsed<CommandRequest> parse_command(const Value& body);
 Parsed<ScriptRequest> parse_script(const Value& body);
 Parsed<HandlerRequest> parse_handler(const Value& body);
+Parsed<EfastRequest> parse_efast(const Value& body);
+// Errc::invalid in the words that clients know.
+Result<DocumentRequest> document_of(const Value& file, std::size_t index);
 
 // Of a query: absent is what it is usually.
 using Query = std::vector<std::pair<std::string, std::string>>;

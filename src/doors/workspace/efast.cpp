@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <charconv>
+
+#include "doors/workspace/answers.hpp"
+#include "doors/workspace/efast_grant.hpp"
+#include "sandbox/helper.hpp"
+
+namespace cove::doors::workspace {
+namespace {
+
+using sandbox::Helper;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kAtOnce = 3;
+constexpr std::size_t kMostFiles = 1000;
+constexpr std::int64_t kLongest = 3600;          // seconds for one document
+constexpr std::uint64_t kGrantLimit = 1U << 20;  // of what the store says of a document
+constexpr unsigned kRedirects = 5;
+constexpr std::chrono::milliseconds kLook{200};
+
+// Several documents on their way into one session. Kept alive by whoever works on it: the caller may have gone.
+struct Batch {
+  Batch(Services& services, Session session, boost::asio::any_io_executor executor)
+      : services(services), session(std::move(session)), changed(executor) {}
+
+  Services& services;
+  Session session;
+  async::Signal changed;
+  outbound::Url store;
+  outbound::Reach reach;
+  std::string token;
+  std::string directory;  // in the session, "" for its root
+  std::string asked_path;
+  std::chrono::seconds timeout{0};
+  std::vector<DocumentRequest> documents;
+  std::vector<std::string> results;  // JSON, one for each
+  std::size_t next = 0;
+  int working = 0;
+  bool abandoned = false;
+};
+
+struct Fetched {
+  std::string path;
+  std::string name;
+  std::string rev;
+  std::uint64_t said_size = 0;
+  std::uint64_t downloaded = 0;
+  std::uint64_t total = 0;
+};
+
+// Writes what comes into the session as it comes.
+class IntoSession : public outbound::Receiver {
+ public:
+  IntoSession(std::shared_ptr<Batch> batch, std::string path) : batch_(std::move(batch)), path_(std::move(path)) {}
+
+  Task<Result<>> begin(outbound::Head head) override {
+    if (head.status != 200) co_return fail(Errc::unavailable, fmt::format("HTTP {} for the document", head.status));
+    const auto length = head.header("Content-Length");
+    std::from_chars(length.data(), length.data() + length.size(), total);
+    std::vector<std::string> arguments{"--within", "/workspace", "write", "/workspace/" + path_, "0644"};
+    const std::function<bool()> gone = [batch = batch_] { return batch->abandoned; };
+    auto started = co_await Helper::start(batch_->session.sandbox, std::move(arguments), gone);
+    if (!started) co_return tl::unexpected<Error>(started.error());
+    helper_ = std::move(*started);
+    co_return Result<>();
+  }
+
+  Task<Result<>> take(std::string bytes) override {
+    taken += bytes.size();
+    auto written = co_await helper_->write(std::move(bytes));
+    if (written) co_return written;
+    const auto why = co_await helper_->finish();
+    co_return why ? written : Result<>(tl::unexpected<Error>(why.error()));
+  }
+
+  Task<Result<>> finish() {
+    helper_->end_input();
+    const auto done = co_await helper_->finish();
+    if (!done) co_return tl::unexpected<Error>(done.error());
+    co_return Result<>();
+  }
+
+  std::uint64_t taken = 0;
+  std::optional<std::uint64_t> total_size() const { return total == 0 ? std::nullopt : std::optional(total); }
+
+ private:
+  std::shared_ptr<Batch> batch_;
+  std::string path_;
+  std::unique_ptr<Helper> helper_;
+  std::uint64_t total = 0;
+};
+
+Task<Result<EfastGrant>> ask_store(std::shared_ptr<Batch> batch, const DocumentRequest& document,
+                                   Clock::time_point until) {
+  std::string body = fmt::format(R"({{"docid":{})", json_text(document.docid));
+  if (!document.savename.empty()) body += fmt::format(R"(,"savename":{})", json_text(document.savename));
+  if (!document.rev.empty()) body += fmt::format(R"(,"rev":{})", json_text(document.rev));
+  body += "}";
+  outbound::Request request{
+      .method = "POST",
+      .url = batch->store,
+      .headers = {{"Content-Type", "application/json"}, {"Authorization", "Bearer " + batch->token}},
+      .body = std::move(body),
+      .reach = batch->reach,
+      .until = until,
+      .max_body_bytes = kGrantLimit};
+  const auto answer = co_await batch->services.outbound.send(std::move(request));
+  if (!answer) co_return tl::unexpected<Error>(answer.error());
+  if (answer->head.status != 200)
+    co_return fail(Errc::unavailable, fmt::format("HTTP {} from the document store", answer->head.status));
+  co_return parse_grant(answer->body);
+}
+
+Task<Result<Fetched>> fetch(std::shared_ptr<Batch> batch, DocumentRequest document) {
+  const auto until = Clock::now() + batch->timeout;
+  auto grant = co_await ask_store(batch, document, until);
+  if (!grant) co_return tl::unexpected<Error>(grant.error());
+  const auto name = !document.savename.empty() ? document.savename
+                    : !grant->name.empty()     ? grant->name
+                                               : "download_file";
+  const auto path = session_path(batch->directory + "/" + name);
+  if (!path) co_return tl::unexpected<Error>(path.error());
+  IntoSession into(batch, *path);
+  outbound::Request request{.url = std::move(grant->url),
+                            .headers = std::move(grant->headers),
+                            .reach = batch->reach,
+                            .until = until,
+                            .max_body_bytes = batch->session.sandbox->row().disk_bytes,
+                            .redirects = kRedirects};
+  if (const auto got = co_await batch->services.outbound.send(std::move(request), into); !got)
+    co_return tl::unexpected<Error>(got.error());
+  if (const auto kept = co_await into.finish(); !kept) co_return tl::unexpected<Error>(kept.error());
+  co_return Fetched{.path = *path,
+                    .name = name,
+                    .rev = std::move(grant->rev),
+                    .said_size = grant->size,
+                    .downloaded = into.taken,
+                    .total = into.total_size().value_or(grant->size)};
+}
+
+std::string told(const Result<Fetched>& fetched, const DocumentRequest& document, std::size_t index,
+                 const Batch& batch) {
+  if (!fetched) {
+    constexpr auto kBad =
+        R"({{"success":false,"error":{},"docid":{},"save_path":{},"savename":{},"rev":{},"index":{}}})";
+    return fmt::format(kBad, json_text(fetched.error().message), json_text(document.docid), json_text(batch.asked_path),
+                       json_text(document.savename), json_text(document.rev), index);
+  }
+  constexpr auto kGood =
+      R"({{"success":true,"file_path":{},"file_info":{{"name":{},"size":{},"rev":{}}},"downloaded_size":{},"total_size":{},"index":{},"docid":{},"savename":{}}})";
+  return fmt::format(kGood, json_text(fetched->path), json_text(fetched->name), fetched->said_size,
+                     json_text(fetched->rev), fetched->downloaded, fetched->total, index, json_text(document.docid),
+                     json_text(document.savename));
+}
+
+// One of those that work on it at once.
+Task<> work(std::shared_ptr<Batch> batch) {
+  struct Working {
+    Batch& batch;
+    ~Working() {
+      --batch.working;
+      batch.changed.notify_all();
+    }
+  } const working{*batch};
+  while (!batch->abandoned && batch->next < batch->documents.size()) {
+    const auto index = batch->next++;
+    const auto fetched = co_await fetch(batch, batch->documents[index]);
+    batch->results[index] = told(fetched, batch->documents[index], index, *batch);
+  }
+}
+
+http::Response failed(std::string_view why) {
+  return detail(500, fmt::format("Batch download failed: {}", why));
+}
+
+// Where to ask, and what may be asked for in turn. The operator's token goes to the operator's store alone.
+Result<> aim(Batch& batch, const EfastRequest& request, const config::Workspace& config) {
+  const auto store_at = [](std::string base) {
+    while (base.ends_with('/')) base.pop_back();
+    return outbound::parse_url(base + "/api/efast/v1/file/osdownload/");
+  };
+  const auto own = store_at(config.efast_url);
+  if (own) batch.reach.places.push_back({.host = own->host, .port = own->port});
+  for (const auto& text : config.efast_places) {
+    COVE_TRY(auto place, outbound::parse_place(text));
+    batch.reach.places.push_back(std::move(place));
+  }
+  COVE_TRY(batch.store, store_at(request.url.empty() ? config.efast_url : request.url));
+  batch.token = request.token;
+  if (batch.token.empty() && own && own->same_origin(batch.store)) batch.token = config.efast_token;
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(config.efast_timeout);
+  batch.timeout = request.timeout > 0 ? std::chrono::seconds(std::min(request.timeout, kLongest)) : seconds;
+  return {};
+}
+
+Task<Result<>> make_directory(std::shared_ptr<Batch> batch, const http::Exchange& exchange) {
+  if (batch->directory.empty()) co_return Result<>();
+  std::vector<std::string> arguments{"--within", "/workspace", "mkdir", "/workspace/" + batch->directory};
+  auto helper = co_await Helper::start(batch->session.sandbox, std::move(arguments), gone(exchange));
+  if (!helper) co_return tl::unexpected<Error>(helper.error());
+  (*helper)->end_input();
+  const auto made = co_await (*helper)->finish();
+  if (!made) co_return tl::unexpected<Error>(made.error());
+  co_return Result<>();
+}
+
+std::string summary(const Batch& batch) {
+  std::string results;
+  std::size_t good = 0;
+  for (const auto& one : batch.results) {
+    if (!results.empty()) results += ',';
+    results += one;
+    if (one.starts_with(R"({"success":true)")) ++good;
+  }
+  const auto total = batch.results.size();
+  return fmt::format(
+      R"("message":{},"success_count":{},"failed_count":{},"total_count":{},"results":[{}],"save_path":{})",
+      json_text(fmt::format("下载完成: {}个成功, 共{} 个文件", good, total)), good, total - good, total, results,
+      json_text(batch.asked_path));
+}
+
+Task<> download(Services& services, http::Exchange& exchange) {
+  const auto config = services.config();
+  const auto body = co_await read_value(services, exchange);
+  if (!body) co_return co_await send(exchange, body.error());
+  const auto parsed = parse_efast(*body);
+  if (const auto* problems = std::get_if<Problems>(&parsed))
+    co_return co_await send(exchange, fastapi::wrong(*problems));
+  const auto& request = std::get<EfastRequest>(parsed);
+  if (request.files.empty()) co_return co_await send(exchange, detail(400, "No file parameters provided"));
+  if (request.files.size() > kMostFiles)
+    co_return co_await send(exchange, detail(400, fmt::format("More than {} file parameters", kMostFiles)));
+  std::vector<DocumentRequest> documents;
+  for (std::size_t i = 0; i < request.files.size(); ++i) {
+    auto document = document_of(request.files[i], i);
+    if (!document) co_return co_await send(exchange, detail(400, document.error().message));
+    documents.push_back(std::move(*document));
+  }
+  const auto directory = session_path(request.save_path);
+  constexpr auto kNoPath = "Failed to create save path: {}";
+  if (!directory) co_return co_await send(exchange, detail(500, fmt::format(kNoPath, directory.error().message)));
+  auto session = co_await open_session(services, exchange);
+  if (!session) co_return co_await send(exchange, std::move(session.error()));
+  const auto executor = session->sandbox->executor();
+  const auto batch = std::make_shared<Batch>(services, std::move(*session), executor);
+  batch->directory = *directory;
+  batch->asked_path = request.save_path;
+  if (const auto made = co_await make_directory(batch, exchange); !made)
+    co_return co_await send(exchange, detail(500, fmt::format(kNoPath, made.error().message)));
+  if (const auto aimed = aim(*batch, request, config->workspace); !aimed)
+    co_return co_await send(exchange, failed(aimed.error().message));
+  batch->documents = std::move(documents);
+  batch->results.resize(batch->documents.size());
+  const auto workers = std::min<std::size_t>(kAtOnce, batch->documents.size());
+  for (std::size_t i = 0; i < workers; ++i) {
+    ++batch->working;
+    services.registry.tasks().spawn("download documents", work(batch));
+  }
+  while (batch->working > 0) {
+    co_await batch->changed.wait_until(Clock::now() + kLook);
+    batch->abandoned = exchange.client_gone();
+    if (batch->abandoned) co_return;
+  }
+  co_await send(exchange, envelope(summary(*batch)));
+}
+
+}  // namespace
+
+void add_efast_routes(http::Router& router, Services* services) {
+  auto* s = services;
+  router.add(
+      http::verb::post, "/workspace/se/download_from_efast/{session_id}",
+      [s](auto& exchange) { return download(*s, exchange); }, plain_route());
+}
+
+}  // namespace cove::doors::workspace
