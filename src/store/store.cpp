@@ -86,7 +86,9 @@ Store::Store(Database database)
       events_(database_),
       idempotency_(database_),
       keys_(database_),
-      files_(database_) {}
+      files_(database_),
+      executions_(database_),
+      callbacks_(database_) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {
   COVE_TRY(const auto dir_fd, open_at(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY));
