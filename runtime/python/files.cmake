@@ -14,6 +14,7 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/figures.py
   cove_runtime/handler.py
   cove_runtime/history.py
+  cove_runtime/install.py
   cove_runtime/interrupts.py
   cove_runtime/kernel.py
   cove_runtime/lean.py

@@ -19,4 +19,7 @@ class Sha256 {
   alignas(16) std::array<std::uint8_t, 128> state_;  // nettle's own, which nobody else needs to see
 };
 
+// HMAC-SHA256 as 64 characters of [0-9a-f].
+std::string hmac_sha256_hex(std::string_view key, std::string_view bytes);
+
 }  // namespace cove

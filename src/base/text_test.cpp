@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/sha256.hpp"
+
 namespace cove {
 namespace {
 
@@ -50,6 +52,14 @@ TEST(Base64, ComesBackAsItWent) {
 TEST(Base64, RefusesWhatItNeverWrote) {
   for (const char* text : {"a", "a b=", "YQ*=", "\xc3\xa4=="}) EXPECT_FALSE(from_base64(text)) << text;
   EXPECT_FALSE(from_base64url("+/"));
+}
+
+// RFC 4231, cases 2 and 6.
+TEST(Hmac, IsAsTheStandardHasIt) {
+  EXPECT_EQ(hmac_sha256_hex("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hmac_sha256_hex(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First"),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
 }  // namespace

@@ -184,6 +184,11 @@ void Loader::check_together() {
   no_more_than("sandbox.cpus", "sandbox.max_cpus", sandbox.cpu_millis, sandbox.max_cpu_millis);
   no_more_than("sandbox.ttl", "sandbox.max_ttl", sandbox.ttl, sandbox.max_ttl);
   no_more_than("exec.timeout", "exec.max_timeout", config.exec.timeout, config.exec.max_timeout);
+  no_more_than("dependencies.timeout", "dependencies.max_timeout", config.dependencies.timeout,
+               config.dependencies.max_timeout);
+  if (const auto& index = config.dependencies.index; !index.empty() && !bad_.contains("dependencies.index") &&
+                                                     !index.starts_with("http://") && !index.starts_with("https://"))
+    complain("dependencies.index", sources_["dependencies.index"], fmt::format("'{}' is no http or https URL", index));
   // Its files live in its memory: at the limit of both it would be killed instead of told that the disk is full.
   if (sandbox.disk_bytes >= sandbox.memory_bytes && !bad_.contains("sandbox.disk") && !bad_.contains("sandbox.memory"))
     complain("sandbox.disk", sources_["sandbox.disk"],

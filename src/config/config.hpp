@@ -63,6 +63,7 @@ struct ExecLimits {
   std::uint64_t output_limit_bytes = 0;  // kept of stdout and of stderr
   std::uint32_t max_concurrent = 0;
   std::uint32_t max_queued = 0;
+  std::uint32_t history = 0;  // asynchronous executions of a sandbox that are remembered
   bool operator==(const ExecLimits&) const = default;
 };
 
@@ -150,6 +151,25 @@ struct Outbound {
   bool operator==(const Outbound&) const = default;
 };
 
+// Telling others that an execution has ended.
+struct Callbacks {
+  std::vector<std::string> allow;  // "host:port" that may be called whatever its address is
+  std::uint32_t attempts = 0;
+  std::chrono::milliseconds backoff{};  // after the first failure; twice as long after each further one
+  std::chrono::milliseconds timeout{};
+  std::uint64_t max_size_bytes = 0;
+  bool operator==(const Callbacks&) const = default;
+};
+
+// Packages that are installed into a sandbox.
+struct Dependencies {
+  std::string index;               // of this URL, when nothing else is asked for; empty: none
+  std::vector<std::string> allow;  // "host:port" of indexes that may be asked whatever their address is
+  std::chrono::milliseconds timeout{}, max_timeout{};
+  std::uint64_t max_download_bytes = 0;  // by one install
+  bool operator==(const Dependencies&) const = default;
+};
+
 // The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
 struct Config {
   std::string file;  // that was read; empty when there was none
@@ -170,6 +190,8 @@ struct Config {
   FileStorage files;
   TemplateLimits templates;
   Outbound outbound;
+  Callbacks callbacks;
+  Dependencies dependencies;
   Workspace workspace;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;

@@ -114,6 +114,9 @@ const auto& table() {
        "Executions that may run at once, of all tenants together", 1, 1'000'000},
       {"exec.max_queued", count, "1024", live, [](Config& c) -> auto& { return c.exec.max_queued; },
        "Executions that may wait for their turn; more are refused with 429", 0, 1'000'000},
+      {"exec.history", count, "100", live, [](Config& c) -> auto& { return c.exec.history; },
+       "Asynchronous executions of a sandbox that are remembered with their results, 16 MiB of them at most", 1,
+       10'000},
 
       {"upload.max_body", size, "256M", live, [](Config& c) -> auto& { return c.upload.max_body_bytes; },
        "The largest archive, or single file, that may be sent", 1024, 16 * kTiB},
@@ -194,6 +197,31 @@ const auto& table() {
 
       {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
        "Certificates (PEM) that the server trusts when it asks others by https, instead of this machine's store"},
+
+      {"callbacks.allow", list, "", live, [](Config& c) -> auto& { return c.callbacks.allow; },
+       "Places that may be told of an execution's end although their address is private, as hooks.internal:8080"},
+      {"callbacks.attempts", count, "6", live, [](Config& c) -> auto& { return c.callbacks.attempts; },
+       "How often a callback is tried", 1, 100},
+      {"callbacks.backoff", duration, "2s", live, [](Config& c) -> auto& { return c.callbacks.backoff; },
+       "How long after a failure a callback is tried again; twice as long after each further one", 1, kDay},
+      {"callbacks.timeout", duration, "10s", live, [](Config& c) -> auto& { return c.callbacks.timeout; },
+       "How long one try may take", 1, 600 * kSecond},
+      {"callbacks.max_size", size, "1M", live, [](Config& c) -> auto& { return c.callbacks.max_size_bytes; },
+       "The largest body that is sent; of a larger result the output is left out", 1024, 64 * kMiB},
+
+      {"dependencies.index", text, "", live, [](Config& c) -> auto& { return c.dependencies.index; },
+       "The package index (PEP 503) that packages are installed from, as https://index.example.org/simple; empty: "
+       "none"},
+      {"dependencies.allow", list, "", live, [](Config& c) -> auto& { return c.dependencies.allow; },
+       "Indexes that callers may name, and hosts that index pages may name, although their address is private, as "
+       "index.internal:8080"},
+      {"dependencies.timeout", duration, "5m", live, [](Config& c) -> auto& { return c.dependencies.timeout; },
+       "How long an install may take that asks for nothing", kSecond, kDay},
+      {"dependencies.max_timeout", duration, "30m", live, [](Config& c) -> auto& { return c.dependencies.max_timeout; },
+       "The longest time that may be asked for", kSecond, kDay},
+      {"dependencies.max_download", size, "512M", live,
+       [](Config& c) -> auto& { return c.dependencies.max_download_bytes; }, "Bytes that one install may fetch", 1024,
+       16 * kTiB},
 
       {"workspace.expiration", duration, "24h", live, [](Config& c) -> auto& { return c.workspace.expiration; },
        "How long a session of /workspace/se lives, from its creation, whatever is done in it", kSecond, 365 * kDay},

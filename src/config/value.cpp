@@ -138,6 +138,12 @@ bool good_origin(std::string_view text) {
   return false;
 }
 
+bool good_place(std::string_view text) {
+  const auto colon = text.rfind(':');
+  return good_host(text) && colon != std::string_view::npos && good_port(text.substr(colon + 1)) &&
+         text.substr(colon + 1) != "0";
+}
+
 // A dotted name: it becomes an argument of an interpreter, and never an option.
 bool good_module(std::string_view text) {
   const auto plain = [](char c) {
@@ -156,6 +162,8 @@ struct ItemRule {
 constexpr auto kItemRules = std::to_array<ItemRule>({
     {"http.allowed_hosts", good_host, true, "is not a host; write name or name:port, and each by itself"},
     {"http.allowed_origins", good_origin, true, "is not an origin; write https://name or https://name:port"},
+    {"callbacks.allow", good_place, true, "is not a place; write name:port"},
+    {"dependencies.allow", good_place, true, "is not a place; write name:port"},
     {"python.preload", good_module, false, "is not a module; write its dotted name"},
 });
 

@@ -134,11 +134,13 @@ TEST(Keys, FillOneFieldEach) {
     const char* other = key.kind == Kind::boolean    ? (shown(before, key) == "true" ? "false" : "true")
                         : key.kind == Kind::choice   ? key.choices.back().data()
                         : key.kind == Kind::address  ? "0.0.0.0:1"
-                        : key.kind == Kind::list     ? (key.name == "http.allowed_origins" ? "http://a" : "a")
+                        : key.kind == Kind::list     ? (key.name == "http.allowed_origins" ? "http://a"
+                                                        : key.name.ends_with(".allow")     ? "a:1"
+                                                                                           : "a")
                         : key.kind == Kind::map      ? "a=host"
                         : key.kind == Kind::duration ? "1s"
                         : key.kind == Kind::size     ? "16M"
-                        : key.kind == Kind::count    ? "2000"
+                        : key.kind == Kind::count    ? (key.most != 0 && key.most < 2000 ? "50" : "2000")
                         : key.kind == Kind::cores    ? "3"
                                                      : "/x";
     ASSERT_TRUE(put(after, key, other)) << key.name;

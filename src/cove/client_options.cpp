@@ -5,6 +5,7 @@
 #include "base/units.hpp"
 #include "cove/completion_command.hpp"
 #include "cove/console.hpp"
+#include "cove/execution_commands.hpp"
 #include "cove/kernel_commands.hpp"
 #include "cove/process_commands.hpp"
 #include "cove/sandbox_commands.hpp"
@@ -82,6 +83,7 @@ ClientCommands add_client_commands(CLI::App& app) {
   add_sandbox_commands(app, commands);
   add_process_commands(app, commands);
   add_kernel_commands(app, commands);
+  add_execution_commands(app, commands);
   add_template_commands(app, commands);
   add_transfer_commands(app, commands);
   add_completion_command(app, commands);

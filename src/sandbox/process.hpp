@@ -22,8 +22,8 @@ namespace cove::sandbox {
 class Sandbox;
 
 // Whether callers see the process: `internal` is work of ours inside the sandbox, as the file helper; a kernel's is
-// seen as the kernel.
-enum class ProcessKind : std::uint8_t { exec, background, internal, kernel };
+// seen as the kernel, an execution's as the execution.
+enum class ProcessKind : std::uint8_t { exec, background, internal, kernel, execution };
 enum class InputMode : std::uint8_t { none, open };
 // What happens to output that nobody has read when there is too much of it: the oldest goes, or the producer waits.
 enum class Delivery : std::uint8_t { newest, everything };
@@ -43,7 +43,8 @@ struct ProcessRequest {
   Delivery delivery = Delivery::newest;
   std::function<bool()> abandoned = {};  // while it is being started: whether anybody still waits for it
   bool channel = false;
-  bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
+  bool whole = false;         // nobody follows it: each stream is held as one event, for text_of() at the end
+  std::string known_by = {};  // what a server after us finds it by, instead of its command
   std::vector<wire::InlineFile> files = {};  // written by the new process before it becomes its program
 };
 

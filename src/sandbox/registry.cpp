@@ -275,6 +275,11 @@ async::Task<Result<std::shared_ptr<Sandbox>>> Registry::find(std::string tenant,
   co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
 }
 
+std::shared_ptr<Sandbox> Registry::by_id(const std::string& id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
 async::Task<Result<>> Registry::check(milliseconds patience) {
   struct Question {
     explicit Question(boost::asio::any_io_executor executor) : answered(executor) {}

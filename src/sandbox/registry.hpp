@@ -92,6 +92,8 @@ class Registry {
   // Throwaways are not found. Errc::not_found also for one that has expired or is being deleted; waits while one is
   // being made.
   async::Task<Result<std::shared_ptr<Sandbox>>> find(std::string tenant, std::string name);
+  // By SandboxRow::id, whoever's it is; nullptr when there is none.
+  [[nodiscard]] std::shared_ptr<Sandbox> by_id(const std::string& id) const;
   // Returns when nothing of it is left.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;

@@ -109,6 +109,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // What such a Python is told first: what it is to become, and its environment.
   [[nodiscard]] boost::json::object first_message(std::string_view mode, const ProcessRequest& request) const;
   [[nodiscard]] std::shared_ptr<Process> find_process(std::uint32_t number) const;
+  // By ProcessRequest::known_by; nullptr when there is none.
+  [[nodiscard]] std::shared_ptr<Process> find_known_by(std::string_view name) const;
   // Those callers may see, by number.
   [[nodiscard]] std::vector<std::shared_ptr<Process>> processes() const;
   // Ends it if it still runs, and never speaks of it again.

@@ -128,9 +128,10 @@ void Sandbox::handle(const wire::Frame& frame) {
 
 // A process that the front before us started, as far as it was written down.
 void Sandbox::restore(const store::ProcessRow& row) {
-  ProcessRequest request{.kind = row.kind == "background" ? ProcessKind::background
-                                 : row.kind == "kernel"   ? ProcessKind::kernel
-                                                          : ProcessKind::exec};
+  ProcessRequest request{.kind = row.kind == "background"  ? ProcessKind::background
+                                 : row.kind == "kernel"    ? ProcessKind::kernel
+                                 : row.kind == "execution" ? ProcessKind::execution
+                                                           : ProcessKind::exec};
   if (request.kind == ProcessKind::kernel) {
     request.channel = true;
     request.delivery = Delivery::everything;
@@ -141,6 +142,7 @@ void Sandbox::restore(const store::ProcessRow& row) {
       if (word.is_string()) request.argv.emplace_back(word.as_string());
     }
   }
+  if (request.kind == ProcessKind::execution && !request.argv.empty()) request.known_by = request.argv.front();
   request.terminal = row.terminal;
   request.input = row.input_open ? InputMode::open : InputMode::none;
   const auto process = std::make_shared<Process>(surroundings_.executor, *this, row.number, std::move(request));

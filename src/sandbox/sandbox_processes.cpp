@@ -60,7 +60,12 @@ std::string json_of(const std::vector<std::string>& texts) {
 
 // Those that a front after us is to find again.
 bool is_recorded(const ProcessRequest& request) {
-  return request.kind == ProcessKind::background || request.kind == ProcessKind::kernel;
+  return request.kind == ProcessKind::background || request.kind == ProcessKind::kernel ||
+         request.kind == ProcessKind::execution;
+}
+
+std::string_view name_of(ProcessKind kind) {
+  return kind == ProcessKind::kernel ? "kernel" : kind == ProcessKind::execution ? "execution" : "background";
 }
 
 }  // namespace
@@ -149,6 +154,12 @@ std::shared_ptr<Process> Sandbox::find_process(std::uint32_t number) const {
   return found == processes_.end() ? nullptr : found->second;
 }
 
+std::shared_ptr<Process> Sandbox::find_known_by(std::string_view name) const {
+  const auto found =
+      std::ranges::find_if(processes_, [name](const auto& entry) { return entry.second->request_.known_by == name; });
+  return found == processes_.end() ? nullptr : found->second;
+}
+
 std::vector<std::shared_ptr<Process>> Sandbox::processes() const {
   std::vector<std::shared_ptr<Process>> out;
   for (const auto& [number, process] : processes_) {
@@ -175,12 +186,12 @@ std::vector<std::string> Sandbox::environment(const ProcessRequest& request) con
 // Written before it exists, if it is to be found again after a restart.
 Result<> Sandbox::write_down(std::uint32_t number, const ProcessRequest& request) {
   if (!is_recorded(request)) return {};
-  auto shown = request.argv;
+  auto shown = request.known_by.empty() ? request.argv : std::vector{request.known_by};
   shorten(shown);
   return surroundings_.store.processes().insert(
       {.sandbox = row_.id,
        .number = number,
-       .kind = request.kind == ProcessKind::kernel ? "kernel" : "background",
+       .kind = std::string(name_of(request.kind)),
        .command_json = json_of(shown),
        .terminal = request.terminal,
        .input_open = request.input == InputMode::open,

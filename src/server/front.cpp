@@ -70,6 +70,17 @@ sandbox::Pool::Options pool_options(const config::Config& config) {
   return options;
 }
 
+sandbox::Callbacks::Options callback_options(const config::Config& config) {
+  sandbox::Callbacks::Options options{.attempts = config.callbacks.attempts,
+                                      .backoff = config.callbacks.backoff,
+                                      .timeout = config.callbacks.timeout,
+                                      .max_size_bytes = config.callbacks.max_size_bytes};
+  for (const auto& text : config.callbacks.allow) {
+    if (auto place = outbound::parse_place(text)) options.reach.places.push_back(std::move(*place));
+  }
+  return options;
+}
+
 sandbox::Admission::Options slot_options(const config::Config& config) {
   return {.at_once = config.execute.max_concurrent,
           .waiting = 10'000,
@@ -130,6 +141,9 @@ class Front {
   sandbox::Admission slots_;
   outbound::Client outbound_;  // for whatever door asks others
   sandbox::Registry registry_;
+  sandbox::Callbacks callbacks_;
+  sandbox::Jobs jobs_;
+  sandbox::Installs installs_;
   store::FileStore files_;
   doors::execute::Meter meter_;
   doors::sandboxes::Services sandboxes_;
@@ -169,10 +183,20 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
            .ask_builder = [this](const wire::SupervisorRequest& request,
                                  std::vector<UniqueFd> fds) { return ask_supervisor(request, std::move(fds)); }},
           [this](std::string_view line) { log_.warn(line); }, [this] { ask_for_keeper(); }),
+      callbacks_(
+          loop_.get_executor(), tasks_, *store_, outbound_, [this] { return callback_options(*config_); },
+          [this](std::string_view line) { log_.warn(line); }),
+      jobs_(
+          registry_, admission_, callbacks_, [this] { return config_->exec.history; },
+          [this](std::string_view line) { log_.warn(line); }),
+      installs_(registry_, outbound_, [this](std::string_view line) { log_.warn(line); }),
       files_(*store_, std::move(options_.files), config_->files.ttl),
       meter_(metrics_.registry()),
       sandboxes_{.registry = registry_,
                  .admission = admission_,
+                 .jobs = jobs_,
+                 .callbacks = callbacks_,
+                 .installs = installs_,
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
                  .config = [this] { return config_; },
                  .draining = [this] { return draining_; },
@@ -276,8 +300,11 @@ Task<> Front::start() {
     log_.error(fmt::format("files cannot be swept reason=\"{}\"", swept.error().message));
   else if (*swept > 0)
     log_.info(fmt::format("files swept={}", *swept));
+  if (const auto remembered = jobs_.remember(); !remembered)
+    log_.error(fmt::format("executions cannot be read reason=\"{}\"", remembered.error().message));
   const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(options_.keeper)));
   if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
+  jobs_.adopt();
   tasks_.spawn("sweep templates", sweep_templates());
   registry_.pool().open(pool_options(*config_));
   watch_pool();
@@ -292,6 +319,7 @@ Task<> Front::start() {
   if (config_->workspace.network)
     log_.warn("workspace.network is asked for (SANDBOX_ALLOW_NETWORK): sandboxes have no network here");
   tasks_.spawn("keep time", registry_.keep_time());
+  tasks_.spawn("deliver callbacks", callbacks_.deliver());
   tasks_.spawn("expire files", doors::execute::expire_files(execute_));
   co_await server_.serve(std::move(acceptor));
 }
@@ -381,6 +409,7 @@ Task<> Front::hear_signals() {
 // What runs may end by itself for a while; then it is ended. What the configuration says about sandboxes is done last.
 Task<> Front::finish() {
   co_await registry_.pool().close();
+  if (config_->on_exit == config::OnExit::keep) jobs_.let_go();
   const auto until = Clock::now() + config_->drain;
   const auto busy = [this] {
     return admission_.inside() > 0 || admission_.waiting() > 0 || slots_.waiting() > 0 || sandboxes_.transfers > 0 ||
@@ -393,6 +422,7 @@ Task<> Front::finish() {
     }
   }
   registry_.kernels().cancel_all(sandbox::Reason::shutdown);
+  if (config_->on_exit == config::OnExit::destroy) jobs_.end_all();
   const auto last = Clock::now() + std::chrono::milliseconds(hurry_ ? 500 : 3000);
   while (admission_.inside() > 0 && Clock::now() < last) co_await async::sleep_for(std::chrono::milliseconds(10));
   // What nobody can find again goes in any case.

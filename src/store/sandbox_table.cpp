@@ -16,8 +16,7 @@ constexpr std::string_view kColumns =
 auto fields(auto& r) {
   return std::tie(r.tenant, r.name, r.id, r.pod_name, r.state, r.created_unix_ms, r.ttl_ms, r.expires_boot_ms,
                   r.boot_id, r.init_pid, r.cgroup, r.uid, r.memory_bytes, r.disk_bytes, r.inodes, r.pids, r.cpu_millis,
-                  r.template_name, r.env_json, r.labels_json, r.metadata_json, r.notes_json, r.next_process,
-                  r.renewal);
+                  r.template_name, r.env_json, r.labels_json, r.metadata_json, r.notes_json, r.next_process, r.renewal);
 }
 
 auto collect(std::vector<SandboxRow>& rows) {
@@ -32,6 +31,8 @@ SandboxTable::SandboxTable(Database& database)
       update_(database, fmt::format("UPDATE sandboxes SET ({}) = ({}) WHERE id = ?", kColumns, marks(kColumns))),
       set_state_(database, "UPDATE sandboxes SET state = ?2 WHERE id = ?1"),
       set_expiry_(database, "UPDATE sandboxes SET ttl_ms = ?2, expires_boot_ms = ?3 WHERE id = ?1"),
+      dependencies_(database, "SELECT dependencies_json FROM sandboxes WHERE id = ?"),
+      set_dependencies_(database, "UPDATE sandboxes SET dependencies_json = ?2 WHERE id = ?1"),
       erase_(database, "DELETE FROM sandboxes WHERE id = ?"),
       all_(database, fmt::format("SELECT {} FROM sandboxes ORDER BY tenant, name", kColumns)) {}
 
@@ -49,6 +50,16 @@ Result<> SandboxTable::insert(const SandboxRow& row) {
 
 Result<> SandboxTable::update(const SandboxRow& row) {
   return found(std::apply([&](const auto&... field) { return update_.run(field..., row.id); }, fields(row)));
+}
+
+Result<std::string> SandboxTable::dependencies(std::string_view id) {
+  std::string json;
+  COVE_CHECK(dependencies_.each([&](const Row& row) { row.get(0, json); }, id));
+  return json;
+}
+
+Result<> SandboxTable::set_dependencies(std::string_view id, std::string_view json) {
+  return found(set_dependencies_.run(id, json));
 }
 
 Result<> SandboxTable::set_state(std::string_view id, std::string_view state) {

@@ -49,14 +49,17 @@ class SandboxTable {
   Result<> update(const SandboxRow& row);
   Result<> set_state(std::string_view id, std::string_view state);
   Result<> set_expiry(std::string_view id, std::int64_t ttl_ms, std::int64_t expires_boot_ms);
-  // Takes its processes with it.
+  // What was installed into it, as JSON; empty: nothing was asked for.
+  Result<std::string> dependencies(std::string_view id);
+  Result<> set_dependencies(std::string_view id, std::string_view json);
+  // Takes its processes and executions with it.
   Result<> erase(std::string_view id);
   Result<std::vector<SandboxRow>> all();
 
  private:
   Result<> found(Result<> done) const;
   Database& database_;
-  Statement insert_, update_, set_state_, set_expiry_, erase_, all_;
+  Statement insert_, update_, set_state_, set_expiry_, dependencies_, set_dependencies_, erase_, all_;
 };
 
 }  // namespace cove::store

@@ -104,6 +104,41 @@ CREATE INDEX files_by_age ON files (uploaded_unix_ms);
 ALTER TABLE sandboxes ADD COLUMN renewal TEXT NOT NULL DEFAULT 'use';
 )",
     R"(
+CREATE TABLE executions (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE ON UPDATE CASCADE,
+  sandbox_name TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  status TEXT NOT NULL,
+  language TEXT NOT NULL,
+  kernel TEXT NOT NULL,
+  code TEXT NOT NULL,
+  request_json TEXT NOT NULL,
+  created_unix_ms INTEGER NOT NULL,
+  deadline_boot_ms INTEGER NOT NULL,
+  callback_url TEXT NOT NULL,
+  callback_secret TEXT NOT NULL,
+  started_unix_ms INTEGER,
+  ended_unix_ms INTEGER,
+  result_json TEXT
+);
+CREATE INDEX executions_of_sandbox ON executions (sandbox, seq);
+CREATE INDEX executions_by_status ON executions (status);
+CREATE TABLE callbacks (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  url TEXT NOT NULL,
+  secret TEXT NOT NULL,
+  body TEXT NOT NULL,
+  state TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  next_unix_ms INTEGER NOT NULL,
+  last_status INTEGER NOT NULL,
+  last_error TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX callbacks_by_time ON callbacks (state, next_unix_ms);
+ALTER TABLE sandboxes ADD COLUMN dependencies_json TEXT NOT NULL DEFAULT '';
 CREATE TABLE templates (
   name TEXT PRIMARY KEY,
   number INTEGER NOT NULL UNIQUE,

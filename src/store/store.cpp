@@ -87,6 +87,8 @@ Store::Store(Database database)
       idempotency_(database_),
       keys_(database_),
       files_(database_),
+      executions_(database_),
+      callbacks_(database_),
       templates_(database_) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {

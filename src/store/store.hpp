@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "store/callback_table.hpp"
 #include "store/database.hpp"
 #include "store/event_table.hpp"
+#include "store/execution_table.hpp"
 #include "store/file_table.hpp"
 #include "store/idempotency_table.hpp"
 #include "store/key_table.hpp"
@@ -40,6 +42,8 @@ class Store {
   IdempotencyTable& idempotency() { return idempotency_; }
   KeyTable& keys() { return keys_; }
   FileTable& files() { return files_; }
+  ExecutionTable& executions() { return executions_; }
+  CallbackTable& callbacks() { return callbacks_; }
   TemplateTable& templates() { return templates_; }
 
   // All of what `work` (returning Result<>) writes, or none of it.
@@ -69,6 +73,8 @@ class Store {
   IdempotencyTable idempotency_;
   KeyTable keys_;
   FileTable files_;
+  ExecutionTable executions_;
+  CallbackTable callbacks_;
   TemplateTable templates_;
   std::string warning_;
   bool keys_may_be_lost_ = false;

@@ -224,6 +224,88 @@ TEST_F(Files, AreListedInPagesByTenantAndByAge) {
   EXPECT_EQ(ids(files.older(30, 1, 1)), "2");
 }
 
+using Executions = Tables;
+
+ExecutionRow execution(std::string id, std::string sandbox) {
+  return {.id = std::move(id),
+          .sandbox = std::move(sandbox),
+          .sandbox_name = "demo",
+          .tenant = "acme",
+          .language = "python",
+          .code = "print(1)",
+          .created_unix_ms = 1,
+          .callback_url = "https://example.org/",
+          .callback_secret = "s"};
+}
+
+std::vector<std::string> ids(const std::vector<ExecutionRow>& rows) {
+  std::vector<std::string> out;
+  for (const auto& row : rows) out.push_back(row.id);
+  return out;
+}
+
+TEST_F(Executions, ComeBackNewestFirstAndGoWithTheirSandbox) {
+  EXPECT_EQ(store_->executions().insert(execution("x0", "none")).error().code, Errc::not_found);
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  const auto box = full_row().id;
+  for (const auto* id : {"x1", "x2", "x3"}) ASSERT_TRUE(store_->executions().insert(execution(id, box)));
+  ASSERT_TRUE(store_->executions().begin("x2", 5, 6));
+  auto row = store_->executions().find(box, "x2").value();
+  EXPECT_EQ(row.status, "running");
+  EXPECT_EQ(row.started_unix_ms, 5);
+  EXPECT_EQ(row.deadline_boot_ms, 6);
+  row.status = "completed";
+  row.ended_unix_ms = 7;
+  row.result_json = "{}";
+  ASSERT_TRUE(store_->executions().finish(row));
+  EXPECT_EQ(store_->executions().find(box, "x2").value(), row);
+  EXPECT_THAT(ids(*store_->executions().of(box, 0, "", 10)), ElementsAre("x3", "x2", "x1"));
+  EXPECT_THAT(ids(*store_->executions().of(box, row.seq, "", 10)), ElementsAre("x1"));
+  EXPECT_THAT(ids(*store_->executions().of(box, 0, "completed", 10)), ElementsAre("x2"));
+  EXPECT_THAT(ids(*store_->executions().unfinished()), ElementsAre("x1", "x3"));
+  EXPECT_EQ(store_->executions().find("other", "x2").error().code, Errc::not_found);
+  ASSERT_TRUE(store_->sandboxes().erase(box));
+  EXPECT_THAT(*store_->executions().unfinished(), IsEmpty());
+}
+
+TEST_F(Executions, AreForgottenOldestFirstByNumberAndBySize) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  const auto box = full_row().id;
+  for (const auto* id : {"x1", "x2", "x3", "x4"}) {
+    auto row = execution(id, box);
+    ASSERT_TRUE(store_->executions().insert(row));
+    if (row.id == "x1") continue;  // has not ended, and stays
+    row.result_json = std::string(100, ' ');
+    ASSERT_TRUE(store_->executions().finish(row));
+  }
+  ASSERT_TRUE(store_->executions().prune(box, 2, 1000));
+  EXPECT_THAT(ids(*store_->executions().of(box, 0, "", 10)), ElementsAre("x4", "x3", "x1"));
+  ASSERT_TRUE(store_->executions().prune(box, 2, 150));
+  EXPECT_THAT(ids(*store_->executions().of(box, 0, "", 10)), ElementsAre("x4", "x1"));
+  ASSERT_TRUE(store_->executions().prune(box, 2, 10));
+  EXPECT_THAT(ids(*store_->executions().of(box, 0, "", 10)), ElementsAre("x4", "x1"));
+}
+
+TEST_F(Tables, CallbacksWaitForTheirTimeAndOutliveTheirSandbox) {
+  CallbackRow row{.id = "x1", .tenant = "acme", .url = "u", .secret = "s", .body = "b", .next_unix_ms = 10};
+  ASSERT_TRUE(store_->callbacks().insert(row));
+  EXPECT_THAT(*store_->callbacks().due(9, 10), IsEmpty());
+  EXPECT_THAT(*store_->callbacks().due(10, 10), ElementsAre(row));
+  EXPECT_EQ(store_->callbacks().next_time().value(), 10);
+  ASSERT_TRUE(store_->callbacks().sweep());
+  row.attempts = 1;
+  row.next_unix_ms = 20;
+  row.last_error = "no";
+  ASSERT_TRUE(store_->callbacks().update(row));
+  EXPECT_EQ(store_->callbacks().find("x1").value(), row);
+  row.state = "delivered";
+  ASSERT_TRUE(store_->callbacks().update(row));
+  EXPECT_EQ(store_->callbacks().find("x1").value()->body, "") << "what was told need not be kept";
+  EXPECT_EQ(store_->callbacks().next_time().value(), std::nullopt);
+  ASSERT_TRUE(store_->callbacks().sweep());
+  EXPECT_EQ(store_->callbacks().find("x1").value(), std::nullopt);
+}
+
 TEST_F(Tables, TemplatesComeBackAsTheyWereWrittenAndReplaceEachOtherByName) {
   const TemplateRow first{.name = "science",
                           .number = 0xfffffff1U,

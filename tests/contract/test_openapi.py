@@ -133,6 +133,7 @@ ANSWERS = [
     ("get", BOX + "/kernels/{kid}/variables", None, 200), ("post", BOX + "/kernels/{kid}/complete", {"code": "pri"}, 200), ("post", BOX + "/kernels/{kid}/inspect", {"code": "print"}, 200), ("post", BOX + "/kernels/{kid}/is_complete", {"code": "if x:"}, 200),
     ("get", BOX + "/kernels/{kid}/history", None, 200), ("post", BOX + "/kernels/{kid}/history", {"output": True}, 200), ("get", BOX + "/kernels/{kid}/comms", None, 200), ("post", BOX + "/kernels/{kid}/comms", {"type": "close", "commId": "none"}, 200),
     ("post", BOX + "/kernels/{kid}/restart", None, 200), ("post", BOX + "/kernels/{kid}/input", {"value": "x"}, 409), ("get", BOX + "/kernels/{kid}/executions/e1", None, 404),
+    ("post", BOX + "/executions", {"code": "print(1)"}, 201), ("get", BOX + "/executions", None, 200), ("get", BOX + "/executions/{xid}?wait=20", None, 200), ("post", BOX + "/executions", {}, 400), ("get", BOX + "/dependencies", None, 200), ("post", BOX + "/dependencies", {"packages": ["x"]}, 400),
     ("get", BOX + "/files/stat?path=none", None, 404), ("post", BOX + "/files/rename", {"from": "none", "to": "g"}, 404), ("get", BOX + "/files/stat", None, 400),
 ]
 
@@ -140,10 +141,11 @@ ANSWERS = [
 def test_answers_are_what_the_description_says(server, sandbox):
     first = server.start_process(sandbox, "sh", "-c", "echo out; echo err >&2; exit 3")["id"]
     server.ended(sandbox, first)
+    xid = server.post(f"/v1/sandboxes/{sandbox}/executions", {"code": "def handler(event): print(1)", "event": {}, "callback": {"url": "https://nobody.invalid/"}}).json["id"]
     for method, path, body, status in ANSWERS:
-        answer = server.request(method.upper(), path.replace("{id}", sandbox).replace("{pid}", first).replace("{kid}", "k1").replace("{eid}", "e1"), body)
+        answer = server.request(method.upper(), path.replace("{id}", sandbox).replace("{pid}", first).replace("{kid}", "k1").replace("{eid}", "e1").replace("{xid}", xid), body)
         assert answer.status == status, (method, path, answer)
-        response = described(method, path.partition("?")[0].replace("/executions/e1", "/executions/{eid}"), status)
+        response = described(method, path.partition("?")[0].replace("/executions/e1", "/executions/{eid}").replace("{xid}", "{eid}"), status)
         response = resolve(response["$ref"]) if "$ref" in response else response
         found = mismatch(answer.json, response["content"]["application/json"]["schema"])
         assert found is None, f"{method} {path}: {found}"

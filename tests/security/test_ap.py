@@ -1061,3 +1061,27 @@ def test_AP_08_a_stream_that_nobody_reads_holds_nobody_up(server, stalled):
     assert server.exec(stalled["name"], "echo", "hi")["stdout"] == "hi\n"
     event = stalled["stream"].next()
     assert event["data"]["seq"] == 1 or event["data"]["type"] == "gap"
+
+
+@pytest.mark.parametrize("form", ["http://127.0.0.1:{port}/", "http://localhost:{port}/", "http://[::1]:{port}/", "http://[::ffff:127.0.0.1]:{port}/", "http://0.0.0.0:{port}/", "http://127.1:{port}/", "http://2130706433:{port}/", "http://0x7f000001:{port}/", "http://127.0.0.1.:{port}/", "http://a@127.0.0.1:{port}/", "http://169.254.169.254/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "gopher://127.0.0.1:{port}/", "file:///etc/passwd"])
+def test_AP_30_a_callback_or_an_index_leads_nowhere_inside(server, shared, form):
+    with socket.create_server(("127.0.0.1", 0)) as inside:
+        url = form.format(port=inside.getsockname()[1])
+        told = server.post(at(shared, "executions"), {"code": "1", "callback": {"url": url}})
+        if told.status == 201:  # a name, which is judged when it is looked up
+            def over():
+                callback = server.get(at(shared, f"executions/{told.json['id']}")).json["callback"]
+                return callback if callback["status"] == "failed" else None
+            callback = wait_until(over, 30)
+            assert callback and "no public address" in callback["lastError"]
+        else:
+            assert told.status == 400 and "callback.url" in told.json["error"], told
+        asked = server.post(at(shared, "dependencies"), {"packages": ["x"], "indexUrl": url})
+        if asked.status == 202:
+            assert wait_until(lambda: server.get(at(shared, "dependencies")).json["status"] == "failed", 60)
+            assert "no public address" in server.get(at(shared, "dependencies")).json["error"]
+        else:
+            assert asked.status == 400 and "indexUrl" in asked.json["error"], asked
+        inside.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            inside.accept()

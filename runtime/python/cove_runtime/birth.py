@@ -37,6 +37,14 @@ def search_path(first):
         site.addsitedir(user_packages())
 
 
+def make_packages():
+    """For a kernel, so that it finds what is installed while it lives."""
+    try:
+        os.makedirs(user_packages(), exist_ok=True)
+    except OSError:
+        pass
+
+
 def user_packages():
     """Where `pip install --user` puts things."""
     base = os.environ.get("PYTHONUSERBASE") or os.path.join(os.environ.get("HOME") or "/", ".local")

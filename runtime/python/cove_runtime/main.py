@@ -29,6 +29,7 @@ def live(channel_fd=3, leave=os._exit):
         if _kernel is not None:
             _kernel.stretch()
         kernel = _kernel or _new_kernel()
+        birth.make_packages()
         birth.search_path("")
         kernel.start(begin, channel)
         kernel.serve()
@@ -38,6 +39,11 @@ def live(channel_fd=3, leave=os._exit):
             _kernel.vanish()
         birth.search_path(os.getcwd())
         handler.run(begin, channel, leave)
+    elif begin.get("mode") == "install":
+        from . import install
+        if _kernel is not None:
+            _kernel.vanish()
+        install.run(begin, channel, leave)
     else:
         from . import program
         if begin.get("outputs"):

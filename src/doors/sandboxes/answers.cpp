@@ -318,7 +318,10 @@ json::object to_json(const sandbox::Process& process, const sandbox::Event& even
   switch (event.kind) {
     case sandbox::Event::Kind::started:
       object["type"] = "started";
-      object["processId"] = process_id(process);
+      if (process.request().kind == sandbox::ProcessKind::execution)
+        object["executionId"] = process.request().known_by;
+      else
+        object["processId"] = process_id(process);
       break;
     case sandbox::Event::Kind::out:
     case sandbox::Event::Kind::err:
@@ -328,7 +331,7 @@ json::object to_json(const sandbox::Process& process, const sandbox::Event& even
       else
         object["base64"] = base64(event.bytes);
       break;
-    case sandbox::Event::Kind::channel:  // of kernels, which are no processes to callers
+    case sandbox::Event::Kind::channel:  // of kernels and executions, which are no processes to callers
       break;
     case sandbox::Event::Kind::end:
       object["type"] = "end";
@@ -391,6 +394,7 @@ Task<> stream_events(const Services& services, http::Exchange& exchange, std::sh
       text += http::sse_event(std::nullopt, "gap", json::serialize(gap));
     }
     for (const auto& event : batch.events) {
+      if (event.kind == sandbox::Event::Kind::channel) continue;
       const auto object = to_json(*process, event);
       text += http::sse_event(event.sequence, object.at("type").as_string(), json::serialize(object));
     }

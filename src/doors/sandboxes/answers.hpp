@@ -37,6 +37,9 @@ Result<std::vector<std::string>> command_field(const boost::json::object& object
 Result<std::vector<std::string>> environment_field(const boost::json::object& object, std::string_view name);
 // `timeoutSeconds`: more than 0, no more than the limits allow; theirs when it is absent.
 Result<std::chrono::milliseconds> timeout_field(const boost::json::object& object, const config::ExecLimits& limits);
+// What to install, from the fields of these names and `indexUrl`.
+Result<sandbox::InstallRequest> parse_install(const boost::json::object& body, const config::Dependencies& config,
+                                              std::string_view packages, std::string_view timeout);
 // "true", "1", "" (present without a value) and their opposites.
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);

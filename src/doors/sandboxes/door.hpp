@@ -10,6 +10,8 @@
 #include "http/exchange.hpp"
 #include "http/router.hpp"
 #include "sandbox/admission.hpp"
+#include "sandbox/installs.hpp"
+#include "sandbox/jobs.hpp"
 #include "sandbox/registry.hpp"
 #include "store/key_table.hpp"
 
@@ -21,6 +23,9 @@ using async::Task;
 struct Services {
   sandbox::Registry& registry;
   sandbox::Admission& admission;
+  sandbox::Jobs& jobs;
+  sandbox::Callbacks& callbacks;
+  sandbox::Installs& installs;
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
   std::function<bool()> draining;
@@ -54,6 +59,8 @@ void add_lifecycle_routes(http::Router& router, Services* services);
 void add_exec_routes(http::Router& router, Services* services);
 void add_process_routes(http::Router& router, Services* services);
 void add_kernel_routes(http::Router& router, Services* services);
+void add_execution_routes(http::Router& router, Services* services);
+void add_dependency_routes(http::Router& router, Services* services);
 void add_file_routes(http::Router& router, Services* services);
 void add_event_routes(http::Router& router, Services* services);
 void add_template_routes(http::Router& router, Services* services);

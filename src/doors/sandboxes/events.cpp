@@ -90,6 +90,8 @@ void add_routes(http::Router& router, Services* services) {
   add_exec_routes(router, services);
   add_process_routes(router, services);
   add_kernel_routes(router, services);
+  add_execution_routes(router, services);
+  add_dependency_routes(router, services);
   add_file_routes(router, services);
   add_event_routes(router, services);
 }

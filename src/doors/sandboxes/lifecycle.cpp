@@ -115,6 +115,23 @@ sandbox::Quotas quotas_of(const Services& services, const http::Principal& princ
   return {.sandboxes = quotas.max_sandboxes, .memory_bytes = quotas.max_memory_bytes};
 }
 
+// `dependencies`: installed in the background into a sandbox that was made for this request.
+Result<std::optional<sandbox::InstallRequest>> parse_dependencies(const json::object& body,
+                                                                  const config::Config& config) {
+  const auto* asked = body.if_contains("dependencies");
+  if (asked == nullptr || asked->is_null() || (asked->is_array() && asked->as_array().empty()))
+    return std::optional<sandbox::InstallRequest>();
+  COVE_TRY(auto request, parse_install(body, config.dependencies, "dependencies", "installTimeoutSeconds"));
+  return std::optional(std::move(request));
+}
+
+void install_dependencies(Services& services, const std::shared_ptr<sandbox::Sandbox>& sandbox,
+                          std::optional<sandbox::InstallRequest> request) {
+  // Into a new sandbox nothing is being installed, so that nothing stands in its way.
+  if (request) [[maybe_unused]]
+    const auto begun = services.installs.begin(sandbox, std::move(*request));
+}
+
 Task<> put_sandbox(Services& services, http::Exchange& exchange) {
   const auto body = co_await read_object(services, exchange);
   const auto name = sandbox_name(exchange.request());
@@ -123,12 +140,15 @@ Task<> put_sandbox(Services& services, http::Exchange& exchange) {
   if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
   auto request = parse_create(*body, services);
   if (!request) co_return co_await refuse(exchange, request.error());
+  auto dependencies = parse_dependencies(*body, *services.config());
+  if (!dependencies) co_return co_await refuse(exchange, dependencies.error());
   const auto& principal = exchange.request().principal;
   request->tenant = principal.tenant;
   request->name = *name;
   const auto quotas = quotas_of(services, principal);
   auto ensured = co_await services.registry.ensure(std::move(*request), quotas, sandbox::IfThere::keep);
   if (!ensured) co_return co_await refuse(exchange, ensured.error());
+  if (ensured->created) install_dependencies(services, ensured->sandbox, std::move(*dependencies));
   auto response = http::json_response(200, to_json(*ensured->sandbox, services));
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
 }
@@ -156,11 +176,13 @@ Task<Result<std::optional<http::Response>>> answer_before(Services& services, st
 }
 
 // Makes the sandbox and, with a key, writes down what was answered.
-Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequest request, sandbox::Quotas quotas,
+Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequest request,
+                                         std::optional<sandbox::InstallRequest> dependencies, sandbox::Quotas quotas,
                                          std::string key, std::string hash) {
   const auto tenant = request.tenant;
   auto ensured = co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse);
   if (!ensured) co_return tl::unexpected<Error>(ensured.error());
+  install_dependencies(services, ensured->sandbox, std::move(dependencies));
   auto response = http::json_response(201, to_json(*ensured->sandbox, services));
   if (key.empty()) co_return response;
   auto& answers = services.registry.store().idempotency();
@@ -200,6 +222,8 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
   if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
   auto request = parse_create(*body, services);
   if (!request) co_return co_await refuse(exchange, request.error());
+  auto dependencies = parse_dependencies(*body, *services.config());
+  if (!dependencies) co_return co_await refuse(exchange, dependencies.error());
   const auto given = text_field(*body, "id");
   if (!given) co_return co_await refuse(exchange, given.error());
   const auto& principal = exchange.request().principal;
@@ -222,7 +246,7 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
     }
     creating.emplace(services, principal.tenant, key, hash);
   }
-  auto created = co_await create_once(services, std::move(*request), quotas, key, hash);
+  auto created = co_await create_once(services, std::move(*request), std::move(*dependencies), quotas, key, hash);
   creating.reset();
   if (!created) co_return co_await refuse(exchange, created.error());
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(*created));
@@ -282,6 +306,7 @@ Task<> get_sandbox(Services& services, http::Exchange& exchange) {
   const auto found = co_await find_sandbox(services, exchange.request());
   if (!found) co_return co_await refuse(exchange, found.error());
   auto object = to_json(**found, services);
+  object["dependencies"] = services.installs.status(**found);
   const auto counted = co_await (*found)->inspect();
   if (counted) {
     object["usage"] = json::object{{"memoryBytes", counted->memory_bytes},

@@ -80,8 +80,9 @@ Task<Result<Named>> find_process(Services& services, const http::Request& reques
   const auto number = process_number(request.param("pid"));
   if (!number) co_return tl::unexpected<Error>(number.error());
   auto process = (*found)->find_process(*number);
-  if (!process || process->request().kind == sandbox::ProcessKind::internal)
-    co_return fail(Errc::not_found, fmt::format("no such process: {}", request.param("pid")));
+  const bool shown = process && (process->request().kind == sandbox::ProcessKind::exec ||
+                                 process->request().kind == sandbox::ProcessKind::background);
+  if (!shown) co_return fail(Errc::not_found, fmt::format("no such process: {}", request.param("pid")));
   co_return Named{.sandbox = *found, .process = std::move(process)};
 }
 

@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/text.hpp"
+#include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/kernel_answers.hpp"
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMostCode = 1U << 20;
+constexpr std::size_t kMostSecret = 1024;
+constexpr std::uint64_t kMostListed = 1000;
+constexpr std::uint64_t kMostWait = 300;  // seconds
+constexpr auto kStatuses =
+    std::to_array<std::string_view>({"pending", "running", "completed", "failed", "timeout", "crashed", "cancelled"});
+
+tl::unexpected<Error> wrong(std::string message) {
+  return fail(Errc::invalid, std::move(message));
+}
+
+Result<std::vector<std::string>> arguments_field(const json::object& body) {
+  std::vector<std::string> arguments;
+  const auto* value = body.if_contains("args");
+  if (value == nullptr || value->is_null()) return arguments;
+  if (!value->is_array()) return wrong("args must be an array of strings");
+  for (const auto& word : value->as_array()) {
+    if (!word.is_string()) return wrong("args must be an array of strings");
+    if (word.as_string().find('\0') != json::string::npos) return wrong("args may not contain NUL");
+    arguments.emplace_back(word.as_string());
+  }
+  return arguments;
+}
+
+Result<> parse_callback(const json::object& body, const sandbox::Callbacks& callbacks, sandbox::JobRequest& request) {
+  const auto* value = body.if_contains("callback");
+  if (value == nullptr || value->is_null()) return {};
+  if (!value->is_object()) return wrong("callback must be an object of url and secret");
+  const auto& callback = value->as_object();
+  COVE_TRY(const auto url, text_field(callback, "url"));
+  if (!url) return wrong("callback.url must be a string");
+  if (const auto good = callbacks.check(*url); !good)
+    return wrong(fmt::format("callback.url: {}", good.error().message));
+  COVE_TRY(const auto secret, text_field(callback, "secret"));
+  if (secret && (secret->empty() || secret->size() > kMostSecret))
+    return wrong(fmt::format("callback.secret must have 1 to {} bytes", kMostSecret));
+  request.callback_url = *url;
+  request.callback_secret = secret.value_or("");
+  return {};
+}
+
+// Everything but the kernel, which is looked for.
+Result<sandbox::JobRequest> parse_job(const json::object& body, const Services& services) {
+  const auto config = services.config();
+  sandbox::JobRequest request;
+  COVE_TRY(const auto code, text_field(body, "code"));
+  if (!code || code->empty()) return wrong("code must be a string that is not empty");
+  if (code->size() > kMostCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMostCode));
+  request.code = *code;
+  COVE_TRY(const auto language, text_field(body, "language"));
+  COVE_TRY(const auto languages, config::Languages::built_in());
+  auto known = languages.by_name(language.value_or("python"));
+  if (!known) return wrong(fmt::format("language: {}", known.error().message));
+  request.language = std::move(*known);
+  COVE_TRY(request.arguments, arguments_field(body));
+  COVE_TRY(request.variables, environment_field(body, "env"));
+  COVE_TRY(request.input, text_field(body, "stdin"));
+  COVE_TRY(request.timeout, timeout_field(body, config->exec));
+  request.output_limit = config->exec.output_limit_bytes;
+  if (const auto* event = body.if_contains("event"); event != nullptr) {
+    if (request.language.name != "python")
+      return wrong("event needs language \"python\": a handler is a Python function");
+    if (!request.arguments.empty())
+      return wrong("args cannot be given with event: a handler has no arguments but that");
+    request.event_json = json::serialize(*event);
+  }
+  COVE_CHECK(parse_callback(body, services.callbacks, request));
+  return request;
+}
+
+Result<> check_kernel_request(const sandbox::JobRequest& request) {
+  if (request.language.name != "python") return wrong("language must be \"python\" in a kernel");
+  if (request.event_json) return wrong("event cannot be given with kernel");
+  if (request.input) return wrong("stdin cannot be given with kernel");
+  if (!request.arguments.empty()) return wrong("args cannot be given with kernel");
+  if (!request.variables.empty()) return wrong("env cannot be given with kernel");
+  return {};
+}
+
+Task<> start_execution(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(services, exchange);
+  if (!body) co_return co_await refuse(exchange, body.error());
+  const auto found = co_await find_sandbox(services, exchange.request());
+  if (!found) co_return co_await refuse(exchange, found.error());
+  auto request = parse_job(*body, services);
+  if (!request) co_return co_await refuse(exchange, request.error());
+  const auto kernel = text_field(*body, "kernel");
+  if (!kernel) co_return co_await refuse(exchange, kernel.error());
+  if (*kernel) {
+    if (const auto good = check_kernel_request(*request); !good) co_return co_await refuse(exchange, good.error());
+    auto there = services.registry.kernels().find(**found, **kernel);
+    if (!there) co_return co_await refuse(exchange, there.error());
+    request->kernel = std::move(*there);
+  }
+  const auto quotas = services.quotas(exchange.request().principal);
+  const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
+                                        .per_minute = quotas.executions_per_minute};
+  const auto job = services.jobs.submit(*found, std::move(*request), share);
+  if (!job) co_return co_await refuse(exchange, job.error());
+  (*found)->touch();
+  auto response = http::json_response(201, services.jobs.to_json((*job)->row));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Result<std::int64_t> cursor_query(const http::Request& request) {
+  const auto text = from_base64url(request.query("cursor").value_or(""));
+  std::int64_t number = 0;
+  if (text && text->empty()) return number;
+  const bool good =
+      text && std::from_chars(text->data(), text->data() + text->size(), number).ptr == text->data() + text->size();
+  if (!good || number < 1) return wrong("cursor is not one this server gave");
+  return number;
+}
+
+Task<> list_executions(Services& services, http::Exchange& exchange) {
+  const auto& request = exchange.request();
+  const auto found = co_await find_sandbox(services, request);
+  if (!found) co_return co_await refuse(exchange, found.error());
+  const auto limit = number_query(request, "limit");
+  if (!limit) co_return co_await refuse(exchange, limit.error());
+  const auto most = limit->value_or(50);
+  if (most < 1 || most > kMostListed)
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "limit must be between 1 and 1000"});
+  const auto status = request.query("status").value_or("");
+  if (!status.empty() && std::ranges::find(kStatuses, status) == kStatuses.end())
+    co_return co_await refuse(exchange, {.code = Errc::invalid,
+                                         .message = "status must be pending, running, completed, failed, timeout, "
+                                                    "crashed or cancelled"});
+  const auto cursor = cursor_query(request);
+  if (!cursor) co_return co_await refuse(exchange, cursor.error());
+  const auto rows = services.registry.store().executions().of((*found)->row().id, *cursor, status,
+                                                              static_cast<std::uint32_t>(most + 1));
+  if (!rows) co_return co_await refuse(exchange, rows.error());
+  json::array list;
+  for (const auto& row : *rows) {
+    if (list.size() == most) break;
+    auto object = services.jobs.to_json(row);
+    // The texts are for whoever asks for one.
+    for (const auto* name : {"stdout", "stderr", "outputs", "code", "returnValue", "artifacts"}) object.erase(name);
+    list.push_back(std::move(object));
+  }
+  json::value next;
+  if (rows->size() > most) next = to_base64url(std::to_string((*rows)[most - 1].seq));
+  auto response =
+      http::json_response(200, json::object{{"executions", std::move(list)}, {"nextCursor", std::move(next)}});
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+struct Named {
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  store::ExecutionRow row;
+  std::shared_ptr<sandbox::Job> job;  // while it has not ended
+};
+
+Task<Result<Named>> find_execution(Services& services, const http::Request& request) {
+  auto found = co_await find_sandbox(services, request);
+  if (!found) co_return tl::unexpected<Error>(found.error());
+  const auto id = request.param("eid");
+  auto row = services.registry.store().executions().find((*found)->row().id, id);
+  if (!row && row.error().code == Errc::not_found)
+    co_return fail(Errc::not_found, fmt::format("no such execution: {}", replace_invalid_utf8(id)));
+  if (!row) co_return tl::unexpected<Error>(row.error());
+  auto job = services.jobs.find(row->id);
+  co_return Named{.sandbox = *found, .row = std::move(*row), .job = std::move(job)};
+}
+
+Task<> get_execution(Services& services, http::Exchange& exchange) {
+  auto named = co_await find_execution(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto wait = number_query(exchange.request(), "wait");
+  if (!wait) co_return co_await refuse(exchange, wait.error());
+  if (*wait && **wait > kMostWait)
+    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "wait must be at most 300 seconds"});
+  const auto until = Clock::now() + std::chrono::seconds(wait->value_or(0));
+  const sandbox::Sandbox::Activity activity(named->sandbox);
+  if (named->job) {
+    while (!named->job->over() && Clock::now() < until && goes_on(services, exchange) && !services.draining())
+      co_await named->job->changed.wait_until(std::min(until, Clock::now() + milliseconds(250)));
+    named->row = named->job->row;
+  }
+  auto response = http::json_response(200, services.jobs.to_json(named->row));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+// Of one that ended a while ago there is the end, and what was before it is told to be gone.
+Task<> send_what_is_left(http::Exchange& exchange, json::object shown) {
+  for (const auto* name : {"stdout", "stderr", "outputs", "code", "artifacts"}) shown.erase(name);
+  shown["type"] = "end";
+  auto head = event_stream();
+  if (!co_await exchange.start(std::move(head))) co_return;
+  auto text = http::sse_event(std::nullopt, "gap",
+                              json::serialize(json::object{{"type", "gap"}, {"from", 1}, {"to", nullptr}}));
+  text += http::sse_event(std::nullopt, "end", json::serialize(shown));
+  if (!co_await exchange.write(text)) co_return;
+  [[maybe_unused]] const auto done = co_await exchange.finish();
+}
+
+Task<> get_events(Services& services, http::Exchange& exchange) {
+  const auto& request = exchange.request();
+  const auto named = co_await find_execution(services, request);
+  if (!named) co_return co_await refuse(exchange, named.error());
+  const auto from = number_query(request, "from");
+  if (!from) co_return co_await refuse(exchange, from.error());
+  std::uint64_t first = from->value_or(1);
+  std::uint64_t last = 0;
+  const auto header = request.header("Last-Event-ID");
+  if (std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc()) first = last + 1;
+  const sandbox::Sandbox::Activity activity(named->sandbox);
+  const auto& job = named->job;
+  // It may still stand in line.
+  while (job && !job->process && !job->execution && !job->over() && goes_on(services, exchange))
+    co_await job->changed.wait_until(Clock::now() + milliseconds(250));
+  if (job && job->execution) co_return co_await stream_events(services, exchange, job->execution, first);
+  auto process = job && job->process ? job->process : named->sandbox->find_known_by(named->row.id);
+  if (process) co_return co_await stream_events(services, exchange, std::move(process), first);
+  co_await send_what_is_left(exchange, services.jobs.to_json(job ? job->row : named->row));
+}
+
+Task<> cancel_execution(Services& services, http::Exchange& exchange) {
+  const auto named = co_await find_execution(services, exchange.request());
+  if (!named) co_return co_await refuse(exchange, named.error());
+  if (named->job && named->sandbox->state() == sandbox::State::paused)
+    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the sandbox is paused: resume it first"});
+  if (named->job) sandbox::Jobs::cancel(*named->job);
+  while (named->job && !named->job->over() && !exchange.client_gone())
+    co_await named->job->changed.wait_until(Clock::now() + milliseconds(250));
+  named->sandbox->touch();
+  http::Response done{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+}
+
+}  // namespace
+
+void add_execution_routes(http::Router& router, Services* services) {
+  using http::verb;
+  auto* s = services;
+  const std::string all = "/v1/sandboxes/{id}/executions";
+  const std::string one = all + "/{eid}";
+  router.add(verb::post, all, [s](auto& exchange) { return start_execution(*s, exchange); });
+  router.add(verb::get, all, [s](auto& exchange) { return list_executions(*s, exchange); });
+  router.add(verb::get, one, [s](auto& exchange) { return get_execution(*s, exchange); });
+  router.add(verb::get, one + "/events", [s](auto& exchange) { return get_events(*s, exchange); });
+  router.add(verb::delete_, one, [s](auto& exchange) { return cancel_execution(*s, exchange); });
+}
+
+}  // namespace cove::doors::sandboxes

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "outbound/client.hpp"
+#include "sandbox/callbacks.hpp"
+#include "sandbox/registry.hpp"
+
+namespace cove::sandbox {
+
+struct Package {
+  std::string name;
+  std::string version;  // empty: the newest; "1.2" is "==1.2"
+};
+
+struct InstallRequest {
+  std::vector<Package> packages;  // checked by requirement()
+  outbound::Url index;
+  outbound::Reach reach;
+  std::chrono::milliseconds timeout{300'000};
+  std::uint64_t max_download_bytes = 0;
+};
+
+// Packages that are installed into sandboxes by pip, which runs inside. A sandbox has no network: what pip asks for
+// comes over the channel of its process, and is fetched here: pages of the index that was named, and the wheels that
+// those pages lead to. Nothing else can be asked for.
+class Installs {
+ public:
+  Installs(Registry& registry, outbound::Client& client, Callbacks::Log log)
+      : registry_(registry), client_(client), log_(std::move(log)) {}
+
+  // Goes on in the background; what was asked for before is installed again with it. Errc::conflict while one is under
+  // way, or the sandbox is paused; Errc::over_limit when it would be more packages than a sandbox may have.
+  Result<> begin(std::shared_ptr<Sandbox> sandbox, InstallRequest request);
+  // {"status": "none|pending|installing|completed|failed", …}
+  [[nodiscard]] boost::json::object status(const Sandbox& sandbox);
+
+ private:
+  async::Task<> run(std::shared_ptr<Sandbox> sandbox, InstallRequest request);
+  void write(const Sandbox& sandbox, const boost::json::object& status);
+
+  Registry& registry_;
+  outbound::Client& client_;
+  Callbacks::Log log_;
+  std::map<std::string, boost::json::object> under_way_;  // by SandboxRow::id
+};
+
+}  // namespace cove::sandbox
