@@ -82,6 +82,12 @@ struct ExecuteLimits {
   bool operator==(const ExecuteLimits&) const = default;
 };
 
+// Roots that are built from packages.
+struct TemplateLimits {
+  std::chrono::milliseconds build_timeout{};
+  bool operator==(const TemplateLimits&) const = default;
+};
+
 // How callers of /workspace/se are told of their mistakes: with 500 and a body, as the servers it stands in for do, or
 // with the status that fits.
 enum class WorkspaceStatuses { reference, fitting };
@@ -182,6 +188,7 @@ struct Config {
   Pool pool;
   ExecuteLimits execute;
   FileStorage files;
+  TemplateLimits templates;
   Outbound outbound;
   Callbacks callbacks;
   Dependencies dependencies;

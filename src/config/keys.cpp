@@ -192,6 +192,9 @@ const auto& table() {
       {"files.ttl", duration, "1h", live, [](Config& c) -> auto& { return c.files.ttl; }, "How long a file is kept",
        kSecond, 3650 * kDay},
 
+      {"templates.build_timeout", duration, "15m", live, [](Config& c) -> auto& { return c.templates.build_timeout; },
+       "How long the build of a template may take", kSecond, kDay},
+
       {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
        "Certificates (PEM) that the server trusts when it asks others by https, instead of this machine's store"},
 

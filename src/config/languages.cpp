@@ -30,7 +30,29 @@ Result<std::string> text(const toml::table& table, std::string_view language, st
   return *value;
 }
 
+// A command in /cove/bin is Cove's own and in every sandbox; these are the programs it calls.
+struct OwnTool {
+  std::string_view command;
+  std::array<std::string_view, 2> needs;
+};
+constexpr OwnTool kTypeScript{.command = "/cove/bin/tsx", .needs = {"esbuild", "node"}};
+
+bool on_path(std::string_view program, const CanRun& can_run) {
+  for (const std::string_view directory : {"usr/local/bin", "usr/bin", "bin"}) {
+    if (can_run(fmt::format("{}/{}", directory, program))) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool installed(const Language& language, const CanRun& can_run) {
+  const std::string_view command = language.command.front();
+  if (command == kTypeScript.command) {
+    return std::ranges::all_of(kTypeScript.needs, [&](std::string_view program) { return on_path(program, can_run); });
+  }
+  return command.starts_with('/') ? can_run(language.command.front().substr(1)) : on_path(command, can_run);
+}
 
 std::vector<std::string> command_line(const std::vector<std::string>& command, std::string_view file) {
   std::vector<std::string> out = command;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,11 @@ struct Language {
 
 // `command` or `check` with {file} filled in.
 std::vector<std::string> command_line(const std::vector<std::string>& command, std::string_view file);
+
+// Whether there is a program at a path, which is written without its leading slash.
+using CanRun = std::function<bool(const std::string& path)>;
+// Whether a root has what runs the language.
+bool installed(const Language& language, const CanRun& can_run);
 
 class Languages {
  public:

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <optional>
 
+#include "base/names.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 
@@ -176,12 +177,6 @@ Result<std::vector<std::string>> checked_items(const Key& key, std::vector<std::
   return items;
 }
 
-bool good_template(std::string_view name) {
-  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
-    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '-' || c == '_' || c == '.';
-  });
-}
-
 // Which of the key's words it is: the place of the word is the number of the enumerator.
 Result<std::size_t> choice_of(const Key& key, std::string_view text) {
   const auto found = std::ranges::find(key.choices, text);
@@ -236,7 +231,7 @@ struct Reader {
   static Result<> check(const std::map<std::string, std::string>& images) {
     for (const auto& [image, name] : images) {
       if (image.empty()) return fail(Errc::invalid, "an image must have a name");
-      if (!good_template(name))
+      if (!is_template_name(name))
         return fail(Errc::invalid, fmt::format("'{}', for '{}', is not the name of a template", name, image));
     }
     return {};

@@ -9,6 +9,7 @@
 #include "cove/kernel_commands.hpp"
 #include "cove/process_commands.hpp"
 #include "cove/sandbox_commands.hpp"
+#include "cove/template_commands.hpp"
 #include "cove/transfer_commands.hpp"
 
 namespace cove::cli {
@@ -25,6 +26,30 @@ class UsageLine : public CLI::Formatter {
  private:
   std::string text_;
 };
+
+void put_pretty(const json::value& value, std::string indent, std::string& out) {
+  const auto deeper = indent + "  ";
+  const auto children = [&](const auto& container, char open, char close, const auto& each) {
+    if (container.empty()) return void(out += {open, close});
+    out += open;
+    bool first = true;
+    for (const auto& child : container) {
+      out += (std::exchange(first, false) ? "\n" : ",\n") + deeper;
+      each(child);
+    }
+    out += "\n" + indent + close;
+  };
+  if (value.is_object()) {
+    children(value.as_object(), '{', '}', [&](const auto& field) {
+      out += json::serialize(json::string(field.key())) + ": ";
+      put_pretty(field.value(), deeper, out);
+    });
+  } else if (value.is_array()) {
+    children(value.as_array(), '[', ']', [&](const auto& item) { put_pretty(item, deeper, out); });
+  } else {
+    out += json::serialize(value);
+  }
+}
 
 }  // namespace
 
@@ -59,9 +84,16 @@ ClientCommands add_client_commands(CLI::App& app) {
   add_process_commands(app, commands);
   add_kernel_commands(app, commands);
   add_execution_commands(app, commands);
+  add_template_commands(app, commands);
   add_transfer_commands(app, commands);
   add_completion_command(app, commands);
   return commands;
+}
+
+std::string pretty(const json::value& value) {
+  std::string text;
+  put_pretty(value, "", text);
+  return text;
 }
 
 int complain(const ClientOptions& options, const Error& error, int status) {

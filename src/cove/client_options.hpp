@@ -46,6 +46,9 @@ ClientCommands add_client_commands(CLI::App& app);
 // Says what failed (as JSON too, when that was asked for), and returns `status`.
 int complain(const ClientOptions& options, const Error& error, int status = 1);
 
+// JSON with a field on each line, for eyes.
+std::string pretty(const boost::json::value& value);
+
 // A JSON object of an answer; Errc::io for anything else.
 Result<boost::json::object> object_of(const std::string& body);
 // Fields of an answer, with something harmless when they are missing: servers may grow and shrink.

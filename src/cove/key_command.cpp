@@ -114,7 +114,7 @@ Result<store::KeyQuotas> quotas_of(const KeyArguments& arguments) {
 }
 
 Result<store::KeyRow> new_row(const KeyArguments& arguments) {
-  store::KeyRow row{.created_unix_ms = unix_ms(), .note = arguments.note};
+  store::KeyRow row{.created_unix_ms = unix_ms(), .note = arguments.note, .operates = arguments.operates};
   COVE_TRY(row.tenant, tenant_of(arguments.tenant));
   COVE_TRY(row.quotas, quotas_of(arguments));
   if (row.note.size() > kNoteLimit || !valid_utf8(row.note) ||
@@ -179,6 +179,7 @@ json::object to_json(const store::KeyRow& row) {
             {"maxMemoryBytes", limit(row.quotas.max_memory_bytes)},
             {"executionsPerMinute", limit(row.quotas.executions_per_minute)},
             {"concurrentExecutions", limit(row.quotas.concurrent_executions)}}},
+          {"operator", row.operates},
           {"note", row.note}};
 }
 
@@ -190,11 +191,11 @@ std::size_t width(std::string_view text) {
 std::string table_of(const std::vector<store::KeyRow>& rows) {
   const auto limit = [](std::uint64_t value) { return value == 0 ? std::string("-") : std::to_string(value); };
   std::vector<std::vector<std::string>> lines = {
-      {"ID", "TENANT", "KEY", "STATE", "CREATED", "SANDBOXES", "MEMORY", "EXECS/MIN", "AT ONCE", "NOTE"}};
+      {"ID", "TENANT", "KEY", "STATE", "RIGHTS", "CREATED", "SANDBOXES", "MEMORY", "EXECS/MIN", "AT ONCE", "NOTE"}};
   for (const auto& row : rows) {
     const auto& quotas = row.quotas;
     lines.push_back({row.id, row.tenant, row.prefix + "…", row.revoked_unix_ms ? "revoked" : "active",
-                     timestamp(row.created_unix_ms), limit(quotas.max_sandboxes),
+                     row.operates ? "operator" : "tenant", timestamp(row.created_unix_ms), limit(quotas.max_sandboxes),
                      quotas.max_memory_bytes == 0 ? "-" : format_size(quotas.max_memory_bytes),
                      limit(quotas.executions_per_minute), limit(quotas.concurrent_executions), printable(row.note)});
   }
@@ -308,6 +309,7 @@ void describe(CLI::App& command, KeyArguments& arguments) {
                      "Executions it may start in a minute (default: no limit)");
   create->add_option("--concurrent-executions", arguments.concurrent_executions,
                      "Executions it may have running at once (default: the server's limit)");
+  create->add_flag("--operator", arguments.operates, "It may also build and delete templates, which all tenants share");
   create->add_option("--note", arguments.note, "What it is for, for those who read the list");
   common(create, KeyAction::create);
   auto* list = command.add_subcommand("list", "Show the keys: never the secret, only how it begins");

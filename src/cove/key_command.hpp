@@ -20,6 +20,7 @@ struct KeyArguments {
   std::string executions_per_minute;
   std::string concurrent_executions;
   std::string note;
+  bool operates = false;
   std::string state_dir;  // empty: the default one
   bool json = false;
 };

@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 #include <iostream>
 #include <memory>
 
 #include "base/clock.hpp"
 #include "base/units.hpp"
 #include "cove/console.hpp"
+#include "cove/limit_options.hpp"
 #include "cove/table.hpp"
 
 namespace cove::cli {
@@ -20,43 +19,21 @@ namespace json = boost::json;
 using client::sandbox_target;
 
 struct CreateArguments : ClientOptions {
-  std::string id, ttl, memory, disk, cpus, pids, image;
+  std::string id, ttl, image, from;
+  LimitOptions limits;
   Words environment, labels;
 };
 
 Result<json::object> create_body(const CreateArguments& arguments) {
   json::object body;
-  const auto size = [&](const char* option, const std::string& text, const char* field) -> Result<> {
-    if (text.empty()) return {};
-    const auto bytes = parse_size(text);
-    if (!bytes) return fail(Errc::invalid, fmt::format("{}: {}", option, bytes.error().message));
-    body[field] = std::to_string(*bytes);
-    return {};
-  };
   if (!arguments.ttl.empty()) {
     const auto ttl = parse_duration(arguments.ttl);
     if (!ttl) return fail(Errc::invalid, fmt::format("--ttl: {}", ttl.error().message));
     body["ttlSeconds"] = std::chrono::ceil<std::chrono::seconds>(*ttl).count();
   }
-  COVE_CHECK(size("--memory", arguments.memory, "memoryLimit"));
-  COVE_CHECK(size("--disk", arguments.disk, "ephemeralStorageLimit"));
-  if (!arguments.cpus.empty()) {
-    double cpus = 0;
-    const auto* last = arguments.cpus.data() + arguments.cpus.size();
-    const auto [end, failed] = std::from_chars(arguments.cpus.data(), last, cpus);
-    if (failed != std::errc() || end != last || !(cpus > 0) || cpus > 1e6)
-      return fail(Errc::invalid, fmt::format("--cpus: '{}' is not a number of cores, as 0.5 or 2", arguments.cpus));
-    body["cpuLimit"] = fmt::format("{}m", std::llround(cpus * 1000));
-  }
-  if (!arguments.pids.empty()) {
-    std::int64_t pids = 0;
-    const auto* last = arguments.pids.data() + arguments.pids.size();
-    const auto [end, failed] = std::from_chars(arguments.pids.data(), last, pids);
-    if (failed != std::errc() || end != last)
-      return fail(Errc::invalid, fmt::format("--pids: '{}' is not a number", arguments.pids));
-    body["pidsLimit"] = pids;
-  }
+  COVE_CHECK(set_limits(body, arguments.limits));
   if (!arguments.image.empty()) body["image"] = arguments.image;
+  if (!arguments.from.empty()) body["template"] = arguments.from;
   COVE_TRY(auto environment, pairs("--env", arguments.environment));
   COVE_TRY(auto labels, pairs("--label", arguments.labels));
   if (!environment.empty()) body["env"] = std::move(environment);
@@ -149,31 +126,6 @@ Result<> list(const ListArguments& arguments) {
   return arguments.quiet ? Result<>() : put_line(table.text());
 }
 
-// JSON with a field on each line, for eyes.
-void pretty(const json::value& value, std::string indent, std::string& out) {
-  const auto deeper = indent + "  ";
-  const auto children = [&](const auto& container, char open, char close, const auto& each) {
-    if (container.empty()) return void(out += {open, close});
-    out += open;
-    bool first = true;
-    for (const auto& child : container) {
-      out += (std::exchange(first, false) ? "\n" : ",\n") + deeper;
-      each(child);
-    }
-    out += "\n" + indent + close;
-  };
-  if (value.is_object()) {
-    children(value.as_object(), '{', '}', [&](const auto& field) {
-      out += json::serialize(json::string(field.key())) + ": ";
-      pretty(field.value(), deeper, out);
-    });
-  } else if (value.is_array()) {
-    children(value.as_array(), '[', ']', [&](const auto& item) { pretty(item, deeper, out); });
-  } else {
-    out += json::serialize(value);
-  }
-}
-
 struct IdArguments : ClientOptions {
   Words ids;
   bool all = false;
@@ -189,9 +141,7 @@ Result<> inspect(const IdArguments& arguments) {
       continue;
     }
     COVE_TRY(const auto sandbox, object_of(answer.body));
-    std::string text;
-    pretty(sandbox, "", text);
-    COVE_CHECK(put_line(text));
+    COVE_CHECK(put_line(pretty(sandbox)));
   }
   return {};
 }
@@ -265,15 +215,13 @@ void add_sandbox_commands(CLI::App& app, ClientCommands& commands) {
                         "Its name; the server chooses one when there is none. One that is there already is kept, and "
                         "lives on for --ttl");
     command->add_option("--ttl", a->ttl, "How long it lives without being used, as 15m (default: the server's)");
-    command->add_option("--memory", a->memory, "As 512M, 1Gi")->group("Limits");
-    command->add_option("--disk", a->disk, "Files it may write, part of its memory, as 256M")->group("Limits");
-    command->add_option("--cpus", a->cpus, "Cores, as 0.5, 2")->group("Limits");
-    command->add_option("--pids", a->pids, "Processes and threads")->group("Limits");
+    describe(*command, a->limits);
     again(command->add_option("-e,--env", a->environment,
                               "NAME=VALUE for everything that runs in it; may be given again"));
     again(
         command->add_option("-l,--label", a->labels, "NAME=VALUE to find it by (cove ls --label); may be given again"));
-    command->add_option("--image", a->image, "What it starts from, when the server knows several");
+    command->add_option("--template", a->from, "What it starts from (cove template list shows what there is)");
+    command->add_option("--image", a->image, "The same by the name of an image, when the server knows several");
     command->footer(
         "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  id=$(cove create --label job=42)\n  cove exec $id "
         "python3 -c 'print(6*7)'");

@@ -3,36 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace cove::doctor {
 namespace {
 
-// A command in /cove/bin is Cove's own and in every sandbox; these are the programs it calls.
-struct OwnTool {
-  std::string_view command;
-  std::array<std::string_view, 2> needs;
-};
-constexpr OwnTool kTypeScript{.command = "/cove/bin/tsx", .needs = {"esbuild", "node"}};
-
 // `cove run -c` without --lang.
 constexpr std::string_view kDefaultLanguage = "python";
-
-bool on_path(const Host& host, std::string_view program) {
-  for (const std::string_view directory : {"usr/local/bin", "usr/bin", "bin"}) {
-    if (host.can_run(fmt::format("{}/{}", directory, program))) return true;
-  }
-  return false;
-}
-
-bool installed(const Host& host, const config::Language& language) {
-  const std::string_view command = language.command.front();
-  if (command == kTypeScript.command) {
-    return std::ranges::all_of(kTypeScript.needs, [&](std::string_view program) { return on_path(host, program); });
-  }
-  return command.starts_with('/') ? host.can_run(language.command.front().substr(1)) : on_path(host, command);
-}
 
 void add_word(std::string& list, std::string_view word) {
   if (!list.empty()) list += ", ";
@@ -40,11 +19,12 @@ void add_word(std::string& list, std::string_view word) {
 }
 
 Check check_languages(const Host& host, const config::Languages& languages) {
+  const auto can_run = [&host](const std::string& path) { return host.can_run(path); };
   std::string have;
   std::string lack;
   std::string default_package;
   for (const auto& language : languages.all()) {
-    const bool there = installed(host, language);
+    const bool there = config::installed(language, can_run);
     add_word(there ? have : lack, language.name);
     if (!there && language.name == kDefaultLanguage) default_package = language.package;
   }
@@ -59,19 +39,34 @@ Check check_languages(const Host& host, const config::Languages& languages) {
   return check;
 }
 
+// Directories that are named by a number; what is being built has another name.
+std::size_t built_templates(const Host& host) {
+  std::error_code failed;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(host.state.path + "/templates", failed)) {
+    const auto name = entry.path().filename().string();
+    count += name.find_first_not_of("0123456789") == std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 Checks contents(const Host& host, const config::Languages& languages) {
-  const Check root{
+  Check root{
       .id = "template",
       .title = "template root",
       .status = Status::warn,
-      .found = "host: sandboxes read this host's own /usr",
+      .found = "host: sandboxes that name no template read this host's own /usr",
       .consequence =
           "sandboxes and host share the pages of its programs: a kernel bug that writes to the page cache "
           "reaches what root runs, and whoever is inside sees which packages the host has",
-      .fix = "for tenants that may be hostile, a template with a root of its own, or one virtual machine a tenant",
+      .fix =
+          "for tenants that may be hostile, a template with a root of its own (cove template build), or one virtual "
+          "machine a tenant",
   };
+  if (const auto built = built_templates(host); built > 0)
+    root.found += fmt::format("; {} built template{} to choose from", built, built == 1 ? "" : "s");
   return {root, check_languages(host, languages)};
 }
 

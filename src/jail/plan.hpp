@@ -20,6 +20,7 @@ inline constexpr const char* kInitPath = "/cove/init";
 inline constexpr const char* kStage = "/stage";  // an empty directory, the mount point of the sandbox's own storage
 inline constexpr const char* kEmpty = "/empty";
 inline constexpr const char* kDevices = "/devices";  // its directories 0, 1, … each become a sandbox's /dev
+inline constexpr const char* kTemplates = "/t";      // its directories are the roots that were built, by number
 inline constexpr const char* kTty = "/tty";          // becomes /dev/tty where there are terminals
 inline constexpr std::size_t kMaxTrees = 8;
 

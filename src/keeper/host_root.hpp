@@ -15,4 +15,8 @@ Result<RootSource> prepare_host_root(const std::string& state_dir);
 // Where state lives unless told otherwise: /var/lib/cove for root, else $XDG_STATE_HOME/cove or ~/.local/state/cove.
 std::string default_state_dir();
 
+// Where the roots of templates are, each in a directory that is named by its number.
+std::string templates_directory(const std::string& state_dir);
+Result<TemplateSource> prepare_templates(const std::string& state_dir);
+
 }  // namespace cove::keeper

@@ -41,6 +41,7 @@ struct Birth {
   bool keep;
   NurseryOptions nursery;
   RootSource root;
+  TemplateSource templates;
   Devices devices;
   const sys::CgroupTree& tree;
 };
@@ -71,10 +72,8 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
   COVE_CHECK(forget_front_descriptors());
 
-  std::vector<RootSource> sources;
-  sources.push_back(std::move(birth.root));
   ServiceOptions options;
-  COVE_TRY(options.roots, enter_room(sources, birth.devices));
+  COVE_TRY(options.host, enter_room(birth.root, birth.devices, birth.templates));
   options.front = std::move(birth.front);
   options.keep = birth.keep;
   options.nursery = std::move(birth.nursery);
@@ -122,6 +121,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   if (options.keep && !predecessor) remove_record(options.state_dir);
   const bool adopting = static_cast<bool>(predecessor);
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
+  COVE_TRY(auto templates, prepare_templates(options.state_dir));
   COVE_TRY(auto identity,
            choose_identity(options.keep ? options.state_dir : "", record ? record->range : std::nullopt));
   const bool give_away = identity.mode == IdentityMode::root;
@@ -140,6 +140,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     // The keeper will not be able to walk to a state directory that only root may enter: take it there as a mount.
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     if (!root.lower_mount) return fail_errno(errno, "copy the mount of {}", root.lower_path);
+    COVE_TRY(templates.mount, read_only_copy_of(templates.path));
     COVE_TRY(devices, make_devices(options.device_sets));
   }
   keeper.enforcement_ = Enforcement{
@@ -178,6 +179,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
                    .keep = options.keep,
                    .nursery = options.nursery,
                    .root = std::move(root),
+                   .templates = std::move(templates),
                    .devices = std::move(devices),
                    .tree = keeper.tree_});
   }

@@ -22,13 +22,6 @@ Result<UniqueFd> copy_of(const std::string& path) {
   return mount;
 }
 
-Result<UniqueFd> read_only_copy_of(const std::string& path) {
-  UniqueFd mount(::open_tree(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-  if (!mount) return fail_errno(errno, "copy the mount of {}", path);
-  if (!sys::restrict_tree(mount.get(), kReadOnly)) return fail_errno(errno, "make {} read-only", path);
-  return mount;
-}
-
 // Read-only: a device can still be written, but not its node, which is the host's.
 Result<UniqueFd> device_copy_of(const std::string& node) {
   COVE_TRY(auto mount, copy_of("/dev/" + node));
@@ -69,7 +62,31 @@ Result<> place_devices(const Devices& devices, const std::vector<std::pair<std::
 
 }  // namespace
 
-Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources, Devices& devices) {
+Result<UniqueFd> read_only_copy_of(const std::string& path) {
+  UniqueFd mount(::open_tree(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  if (!mount) return fail_errno(errno, "copy the mount of {}", path);
+  if (!sys::restrict_tree(mount.get(), kReadOnly)) return fail_errno(errno, "make {} read-only", path);
+  return mount;
+}
+
+Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host) {
+  const auto base = fmt::format("{}/{}", jail::kTemplates, number);
+  jail::Root root;
+  set_text(root.lower, base + "/lower");
+  const auto show = [&root](const std::string& source, const char* target) {
+    auto& tree = root.trees[root.tree_count++];
+    set_text(tree.source, source);
+    set_text(tree.target, target);
+  };
+  show(base + "/usr", "usr");
+  show(std::string(host.lower) + "/cove", "cove");
+  for (const char* part : {root.lower, root.trees[0].source}) {
+    if (::access(part, X_OK) != 0) return fail(Errc::not_found, "there is no such template");
+  }
+  return root;
+}
+
+Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource& templates) {
   if (!sys::make_private()) return fail_errno(errno, "make mounts private");
   // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));
@@ -83,16 +100,16 @@ Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources, Dev
     host_nodes.emplace_back(node, std::move(mount));
   }
   COVE_TRY(const auto tty, device_copy_of("tty"));
-  std::vector<std::vector<UniqueFd>> trees;
-  for (auto& source : sources) {
-    if (!source.lower_mount) {
-      COVE_TRY(source.lower_mount, read_only_copy_of(source.lower_path));
-    }
-    auto& of_root = trees.emplace_back();
-    for (const auto& tree : source.trees) {
-      COVE_TRY(auto mount, read_only_copy_of(tree.host_path));
-      of_root.push_back(std::move(mount));
-    }
+  if (!host.lower_mount) {
+    COVE_TRY(host.lower_mount, read_only_copy_of(host.lower_path));
+  }
+  std::vector<UniqueFd> trees;
+  for (const auto& tree : host.trees) {
+    COVE_TRY(auto mount, read_only_copy_of(tree.host_path));
+    trees.push_back(std::move(mount));
+  }
+  if (!templates.mount) {
+    COVE_TRY(templates.mount, read_only_copy_of(templates.path));
   }
 
   const sys::MountOption options[] = {{"size", "1048576"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
@@ -101,29 +118,28 @@ Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources, Dev
   COVE_CHECK(place(room, "/proc"));
   if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's room");
 
-  for (const char* directory : {"/proc", jail::kStage, jail::kEmpty, "/r"}) COVE_CHECK(make_directory(directory));
+  for (const char* directory : {"/proc", jail::kStage, jail::kEmpty, jail::kTemplates, "/r"})
+    COVE_CHECK(make_directory(directory));
   COVE_CHECK(place(proc, "/proc"));
+  COVE_CHECK(place(templates.mount, jail::kTemplates));
   COVE_CHECK(make_file(jail::kTty));
   COVE_CHECK(place(tty, jail::kTty));
   COVE_CHECK(place_devices(devices, host_nodes));
-  std::vector<jail::Root> roots;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const auto base = fmt::format("/r/{}", i);
-    auto& root = roots.emplace_back();
-    set_text(root.lower, base + "/root");
-    COVE_CHECK(make_directory(base));
-    COVE_CHECK(make_directory(root.lower));
-    COVE_CHECK(place(sources[i].lower_mount, root.lower));
-    if (sources[i].trees.size() > jail::kMaxTrees) return fail(Errc::invalid, "a root has too many host trees");
-    for (std::size_t t = 0; t < sources[i].trees.size(); ++t) {
-      auto& tree = root.trees[root.tree_count++];
-      set_text(tree.source, fmt::format("{}/{}", base, t));
-      set_text(tree.target, sources[i].trees[t].target);
-      COVE_CHECK(make_directory(tree.source));
-      COVE_CHECK(place(trees[i][t], tree.source));
-    }
+  const std::string base = "/r/0";
+  jail::Root root;
+  set_text(root.lower, base + "/root");
+  COVE_CHECK(make_directory(base));
+  COVE_CHECK(make_directory(root.lower));
+  COVE_CHECK(place(host.lower_mount, root.lower));
+  if (host.trees.size() > jail::kMaxTrees) return fail(Errc::invalid, "the host has too many trees");
+  for (std::size_t i = 0; i < host.trees.size(); ++i) {
+    auto& tree = root.trees[root.tree_count++];
+    set_text(tree.source, fmt::format("{}/{}", base, i));
+    set_text(tree.target, host.trees[i].target);
+    COVE_CHECK(make_directory(tree.source));
+    COVE_CHECK(place(trees[i], tree.source));
   }
-  return roots;
+  return root;
 }
 
 }  // namespace cove::keeper

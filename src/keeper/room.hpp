@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,22 @@ struct RootSource {
   std::vector<HostTree> trees;
 };
 
+// The roots that were built and those that will be: the directory that holds them, seen from the room as it is then.
+struct TemplateSource {
+  std::string path;
+  UniqueFd mount;  // a detached read-only copy when we could make one before giving up privilege; else by path
+};
+
+// A detached copy of the mount of `path`, without what is mounted below it.
+Result<UniqueFd> read_only_copy_of(const std::string& path);
+
 // Moves the calling process, alone in a new mount namespace, into a root of its own that holds what sandboxes are built
-// from and nothing else of the host: the roots, /proc, the device nodes. From then on nobody in the keeper can open a
-// host path, and a sandbox's mount namespace starts as a copy of this short table. Devices that could not be made
-// before are made here. Returns the roots as paths inside the room.
-Result<std::vector<jail::Root>> enter_room(std::vector<RootSource>& sources, Devices& devices);
+// from and nothing else of the host: the host's root, the templates, /proc, the device nodes. From then on nobody in
+// the keeper can open a host path, and a sandbox's mount namespace starts as a copy of this short table. Devices that
+// could not be made before are made here. Returns the host's root as paths inside the room.
+Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource& templates);
+// The root of a template, in the room. `host` is one that enter_room() returned: Cove's own programs are taken from it,
+// so that they are those of this binary. Errc::not_found when there is no such template.
+Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host);
 
 }  // namespace cove::keeper

@@ -21,6 +21,7 @@
 #include "jail/jail.hpp"
 #include "keeper/lines.hpp"
 #include "keeper/predecessor.hpp"
+#include "keeper/room.hpp"
 #include "sys/landlock.hpp"
 #include "sys/process.hpp"
 #include "sys/record.hpp"
@@ -64,6 +65,7 @@ std::optional<std::string> from_group_name(const wire::GroupName& name) {
 
 struct Sandbox {
   SandboxId id;
+  std::uint32_t root = 0;
   std::uint32_t uid = 0;
   std::uint32_t device_set = 0;
   std::optional<sys::Cgroup> cgroup;
@@ -93,7 +95,10 @@ class Service {
   Result<> birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams);
   void open_lines();
   void tell_births();
-  [[nodiscard]] jail::PlanInput plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox) const;
+  [[nodiscard]] Result<jail::Root> root_of(std::uint32_t number) const;
+  [[nodiscard]] Result<jail::Plan> zygote_plan(std::uint32_t root) const;
+  [[nodiscard]] jail::PlanInput plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox,
+                                           const jail::Root& root) const;
   Result<> adopt(const wire::KeeperRequest& request);
   void sweep();
   Sandbox& keep_watch(Sandbox sandbox);
@@ -203,10 +208,16 @@ void Service::make_spare_cgroup() {
   if (made) spare_cgroup_.emplace(std::move(*made));
 }
 
-jail::PlanInput Service::plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox) const {
+Result<jail::Root> Service::root_of(std::uint32_t number) const {
+  if (number == 0) return options_.host;
+  return template_root(number, options_.host);
+}
+
+jail::PlanInput Service::plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox,
+                                    const jail::Root& root) const {
   const bool counted = options_.tree->limits_memory() && options_.tree->limits_pids();
   return {
-      .root = options_.roots[request.root],
+      .root = root,
       .limits = {.memory_bytes = request.memory_bytes,
                  .disk_bytes = request.disk_bytes,
                  .inodes = request.inodes,
@@ -237,20 +248,26 @@ Result<> Service::birth(const wire::KeeperRequest& request, std::vector<UniqueFd
   // One zygote serves everybody: who has once kept it waiting, by having no processor time to spare, say, starts cold.
   if (Clock::now() < sandbox->no_births_before)
     return fail(Errc::unavailable, "births into this sandbox take too long");
-  COVE_CHECK(lines_.ask(request.zygote, {.serial = request.serial,
-                                         .init_pidfd = sandbox->process.pidfd.get(),
-                                         .locks = sandbox->locks,
-                                         .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
-                                         .streams = std::move(streams)}));
+  COVE_CHECK(lines_.ask({.root = sandbox->root, .number = request.zygote},
+                        {.serial = request.serial,
+                         .init_pidfd = sandbox->process.pidfd.get(),
+                         .locks = sandbox->locks,
+                         .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
+                         .streams = std::move(streams)}));
   births_.emplace(request.serial, request.id);
   return {};
 }
 
 void Service::open_lines() {
   if (options_.nursery.births == 0) return;
-  const wire::KeeperRequest request{.disk_bytes = kZygoteDisk, .inodes = 4096, .pids = 1, .cpu_millis = 1};
-  lines_.open(jail::make_plan(plan_input(request, {}), nullptr));
+  lines_.open([this](std::uint32_t root) { return zygote_plan(root); });
   watch(lines_.fd(), EPOLLIN, {.number = 0, .source = Source::zygotes});
+}
+
+Result<jail::Plan> Service::zygote_plan(std::uint32_t number) const {
+  const wire::KeeperRequest request{.disk_bytes = kZygoteDisk, .inodes = 4096, .pids = 1, .cpu_millis = 1};
+  COVE_TRY(const auto root, root_of(number));
+  return jail::make_plan(plan_input(request, {}, root), nullptr);
 }
 
 void Service::tell_births() {
@@ -277,7 +294,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
   if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
   if (!control) return fail(Errc::invalid, "no control socket came with the request");
-  if (request.root >= options_.roots.size()) return fail(Errc::not_found, "there is no such root");
+  COVE_TRY(const auto root, root_of(request.root));
   if (request.memory_bytes == 0 || request.disk_bytes == 0 || request.inodes == 0 || request.pids == 0 ||
       request.cpu_millis == 0) {
     return fail(Errc::invalid, "a limit is zero");
@@ -285,6 +302,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
 
   Sandbox sandbox;
   sandbox.id = request.id;
+  sandbox.root = request.root;
   sandbox.create_serial = request.serial;
   if (options_.tree->mode() != sys::CgroupMode::none) {
     COVE_TRY(auto cgroup, take_cgroup());
@@ -295,7 +313,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   }
   COVE_TRY(sandbox.uid, take_uid());
   sandbox.device_set = take_device_set();
-  auto input = plan_input(request, sandbox);
+  auto input = plan_input(request, sandbox, root);
   input.control_fd = control.get();
   const auto plan = jail::make_plan(input, sandbox.cgroup ? &*sandbox.cgroup : nullptr);
   auto started = jail::start(plan);
@@ -329,6 +347,7 @@ Result<> Service::adopt(const wire::KeeperRequest& request) {
   if (find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
   Sandbox sandbox;
   sandbox.id = request.id;
+  sandbox.root = request.root;
   sandbox.create_serial = request.serial;
   sandbox.running = true;
   sandbox.uid = static_cast<std::uint32_t>(request.host_uid);
@@ -343,7 +362,7 @@ Result<> Service::adopt(const wire::KeeperRequest& request) {
     sandbox.cgroup.emplace(std::move(cgroup));
   }
   uids_.insert(sandbox.uid);
-  if (request.root < options_.roots.size()) sandbox.locks = jail::make_locks(plan_input(request, sandbox));
+  sandbox.locks = jail::make_locks(plan_input(request, sandbox, options_.host));  // the same in every root
   const auto& kept = keep_watch(std::move(sandbox));
   say({.word = wire::KeeperWord::created, .serial = request.serial}, &kept);
   return {};
@@ -400,6 +419,11 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
   }
   if (request.verb == wire::KeeperVerb::sweep) {
     sweep();
+    say({.word = wire::KeeperWord::done, .serial = request.serial}, nullptr);
+    return;
+  }
+  if (request.verb == wire::KeeperVerb::retire_template) {
+    if (request.root != 0) lines_.retire(request.root);
     say({.word = wire::KeeperWord::done, .serial = request.serial}, nullptr);
     return;
   }

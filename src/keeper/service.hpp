@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "jail/plan.hpp"
@@ -15,7 +14,7 @@ struct ServiceOptions {
   UniqueFd front;     // SOCK_SEQPACKET; its end means: end every sandbox, then yourself
   bool keep = false;  // its end means: end yourself and leave the sandboxes to the next keeper
   const sys::CgroupTree* tree = nullptr;
-  std::vector<jail::Root> roots;
+  jail::Root host;
   std::uint32_t device_sets = 1;
   std::uint32_t first_uid = 0;  // ids for sandboxes, in the keeper's user namespace
   NurseryOptions nursery;

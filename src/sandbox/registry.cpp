@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLookAgain{500};
 constexpr std::uint64_t kPruneEvery = 1000;
+constexpr std::size_t kMostNamed = 10;
 
 std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
@@ -33,10 +34,12 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       log_(std::move(log)),
       keeper_(
           executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }, std::move(on_keeper_hung)),
+      templates_(executor, tasks, store, options_.host_template, options_.ask_builder),
       surroundings_{.executor = executor,
                     .tasks = tasks,
                     .keeper = keeper_,
                     .store = store,
+                    .templates = templates_,
                     .run_dir = run_dir,
                     .zygotes = ZygoteLines(options_.zygotes)},
       pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
@@ -46,6 +49,7 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
 
 // What the server before us wrote down. Nothing of another boot can still live.
 Result<> Registry::take_over() {
+  COVE_CHECK(templates_.load());
   COVE_TRY(auto rows, store_.sandboxes().all());
   for (auto& row : rows) {
     if (row.boot_id != boot_id_ || row.state == "creating" || row.state == "deleting") {
@@ -201,6 +205,8 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
     co_await sandbox->changed().wait();
   }
   if (auto allowed = check_quotas(request, quotas); !allowed) co_return tl::unexpected<Error>(allowed.error());
+  const auto from = templates_.usable(request.template_name);
+  if (!from) co_return tl::unexpected<Error>(from.error());
 
   request.limits.disk_bytes = std::min(request.limits.disk_bytes, most_disk_bytes(request.limits.memory_bytes));
   store::SandboxRow row{.tenant = request.tenant,
@@ -225,7 +231,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
                         .renewal = request.renewal};
   // What is not written down is nobody's after a crash, and swept by the next keeper.
   const bool python = request.python && surroundings_.zygotes.of(request.tenant) == 0;
-  const auto ready = pool_.take(request.limits, python);
+  const auto ready = (*from)->number == 0 ? pool_.take(request.limits, python) : nullptr;
   if (ready) ready->take_identity(std::move(row), request.purpose);
   const auto sandbox = ready ? ready : std::make_shared<Sandbox>(surroundings_, std::move(row), request.purpose);
   if (request.purpose == Purpose::named) {
@@ -295,6 +301,23 @@ async::Task<Result<>> Registry::check(milliseconds patience) {
   // That it knows no such sandbox is an answer.
   if (!answer && answer.error().code == Errc::unavailable) co_return tl::unexpected<Error>(answer.error());
   co_return Result<>();
+}
+
+async::Task<Result<>> Registry::remove_template(std::string name) {
+  std::string users;
+  std::size_t count = 0;
+  for (const auto& sandbox : all()) {
+    if (sandbox->row().template_name != name || sandbox->state() == State::gone) continue;
+    if (++count <= kMostNamed) users += (users.empty() ? "" : ", ") + sandbox->name();
+  }
+  if (count > kMostNamed) users += fmt::format(" and {} more", count - kMostNamed);
+  if (count > 0) co_return fail(Errc::conflict, fmt::format("sandboxes stand on template {}: {}", name, users));
+  const auto retired = templates_.retire(name);
+  if (!retired) co_return tl::unexpected<Error>(retired.error());
+  const wire::KeeperRequest request{.verb = wire::KeeperVerb::retire_template, .root = retired->number};
+  // A keeper that is gone has no zygotes either.
+  [[maybe_unused]] const auto told = co_await keeper_.ask(request);
+  co_return co_await templates_.remove(std::move(name));
 }
 
 async::Task<> Registry::forget_later(std::string id) {

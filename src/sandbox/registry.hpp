@@ -18,6 +18,7 @@
 #include "sandbox/kernels.hpp"
 #include "sandbox/pool.hpp"
 #include "sandbox/sandbox.hpp"
+#include "sandbox/templates.hpp"
 #include "store/store.hpp"
 
 namespace cove::sandbox {
@@ -27,7 +28,7 @@ struct CreateRequest {
   std::string name;
   std::chrono::milliseconds ttl{900'000};
   jail::Limits limits;
-  std::string template_name = "host";
+  std::string template_name{kHostTemplate};
   std::string env_json = "{}";
   std::string labels_json = "{}";
   std::string metadata_json = "{}";
@@ -66,6 +67,8 @@ class Registry {
     std::uint32_t max_sandboxes = 1000;
     keeper::Enforcement enforcement;
     ZygoteLines::Sharing zygotes = ZygoteLines::Sharing::tenant;
+    store::TemplateRow host_template;
+    Templates::Ask ask_builder;
   };
   using Log = std::function<void(std::string_view line)>;
 
@@ -101,6 +104,10 @@ class Registry {
   // Asks the keeper something: whether sandboxes could be made now. Errc::unavailable when no answer comes in time.
   async::Task<Result<>> check(std::chrono::milliseconds patience);
 
+  [[nodiscard]] Templates& templates() { return templates_; }
+  // Ends a template. Returns when nothing of it is left. Errc::conflict names the sandboxes that stand on it.
+  async::Task<Result<>> remove_template(std::string name);
+
   [[nodiscard]] Kernels& kernels() { return kernels_; }
   [[nodiscard]] Pool& pool() { return pool_; }
   [[nodiscard]] const PythonStarts& python_starts() const { return surroundings_.pythons; }
@@ -129,6 +136,7 @@ class Registry {
   Options options_;
   Log log_;
   KeeperClient keeper_;
+  Templates templates_;
   Surroundings surroundings_;
   Kernels kernels_;
   Pool pool_;

@@ -95,6 +95,8 @@ std::int64_t Sandbox::expires_unix_ms() const {
 
 wire::KeeperRequest Sandbox::request(wire::KeeperVerb verb) const {
   wire::KeeperRequest request{.verb = verb, .id = id_};
+  // One that a sandbox stands on is not deleted.
+  if (const auto* from = surroundings_.templates.find(row_.template_name)) request.root = from->number;
   request.memory_bytes = row_.memory_bytes;
   request.disk_bytes = row_.disk_bytes;
   request.inodes = row_.inodes;

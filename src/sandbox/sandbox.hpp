@@ -19,6 +19,7 @@
 #include "sandbox/keeper_client.hpp"
 #include "sandbox/process.hpp"
 #include "sandbox/readiness.hpp"
+#include "sandbox/templates.hpp"
 #include "store/store.hpp"
 
 namespace cove::sandbox {
@@ -54,6 +55,7 @@ struct Surroundings {
   async::TaskGroup& tasks;
   KeeperClient& keeper;
   store::Store& store;
+  Templates& templates;
   int run_dir;  // where inits listen
   PythonStarts pythons = {};
   ZygoteLines zygotes = ZygoteLines();

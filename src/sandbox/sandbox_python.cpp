@@ -132,6 +132,10 @@ boost::json::object Sandbox::first_message(std::string_view mode, const ProcessR
 
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessRequest request) {
   const auto self = shared_from_this();
+  if (const auto* from = surroundings_.templates.find(row_.template_name); from != nullptr && !from->kernels)
+    co_return fail(
+        Errc::conflict,
+        fmt::format("template {} has no Python for this: build one with the package python3-ipython", from->name));
   if (auto ready = co_await be_ready(request.kind, request.abandoned); !ready)
     co_return tl::unexpected<Error>(ready.error());
   request.channel = true;

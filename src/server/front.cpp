@@ -11,9 +11,11 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/json.hpp>
 
 #include "async/deadline.hpp"
 #include "base/io.hpp"
+#include "config/languages.hpp"
 #include "doors/execute/door.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
@@ -25,6 +27,7 @@
 #include "server/log.hpp"
 #include "server/metrics.hpp"
 #include "sys/record.hpp"
+#include "wire/supervisor_messages.hpp"
 
 namespace cove::server {
 namespace {
@@ -85,6 +88,19 @@ sandbox::Admission::Options slot_options(const config::Config& config) {
           .keeps_some_free = false};
 }
 
+// What every host has: a root of its own, and the languages that were installed on it.
+store::TemplateRow host_template() {
+  store::TemplateRow host{.name = std::string(sandbox::kHostTemplate), .status = "ready", .kernels = true};
+  boost::json::array names;
+  const auto languages = config::Languages::built_in();
+  for (const auto& language : languages ? languages->all() : std::span<const config::Language>()) {
+    if (config::installed(language, [](const std::string& path) { return ::access(("/" + path).c_str(), X_OK) == 0; }))
+      names.emplace_back(language.name);
+  }
+  host.languages_json = boost::json::serialize(names);
+  return host;
+}
+
 std::string words_of(std::exception_ptr exception) {
   try {
     std::rethrow_exception(exception);
@@ -108,6 +124,8 @@ class Front {
   void reload();
   void watch_pool();
   void ask_for_keeper();
+  Result<> ask_supervisor(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds);
+  Task<> sweep_templates();
   void describe_metrics();
 
   FrontOptions options_;
@@ -160,7 +178,10 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
            .enforcement = options_.enforcement,
            .zygotes = config_->python.zygotes == config::ZygoteSharing::tenant
                           ? sandbox::ZygoteLines::Sharing::tenant
-                          : sandbox::ZygoteLines::Sharing::everyone},
+                          : sandbox::ZygoteLines::Sharing::everyone,
+           .host_template = host_template(),
+           .ask_builder = [this](const wire::SupervisorRequest& request,
+                                 std::vector<UniqueFd> fds) { return ask_supervisor(request, std::move(fds)); }},
           [this](std::string_view line) { log_.warn(line); }, [this] { ask_for_keeper(); }),
       callbacks_(
           loop_.get_executor(), tasks_, *store_, outbound_, [this] { return callback_options(*config_); },
@@ -179,6 +200,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
                  .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
                  .config = [this] { return config_; },
                  .draining = [this] { return draining_; },
+                 .operates = [this](const http::Principal& principal) { return keys_.operates(principal); },
                  .still_valid = [this](const http::Principal& principal) { return keys_.still_valid(principal); }},
       execute_{.registry = registry_,
                .slots = slots_,
@@ -212,6 +234,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
               }),
       signals_(loop_, SIGTERM, SIGHUP) {
   describe_metrics();
+  ::fcntl(options_.supervisor.get(), F_SETFL, O_NONBLOCK);  // nothing we ask for is worth waiting for
   // Blocked since before we were: what came in the meantime is heard now.
   sigset_t none;
   ::sigemptyset(&none);
@@ -220,7 +243,21 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
 
 void Front::ask_for_keeper() {
   log_.error("the keeper does not answer: asking for another");
-  [[maybe_unused]] const auto told = ::send(options_.supervisor.get(), "h", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const wire::SupervisorRequest request{.verb = wire::SupervisorVerb::replace_keeper};
+  if (const auto asked = ask_supervisor(request, {}); !asked) log_.error(asked.error().message);
+}
+
+Result<> Front::ask_supervisor(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds) {
+  std::vector<int> numbers;
+  for (const auto& fd : fds) numbers.push_back(fd.get());
+  if (sys::send_record(options_.supervisor.get(), std::as_bytes(std::span(&request, 1)), numbers) < 0)
+    return fail(Errc::unavailable, fmt::format("the supervisor does not answer: {}", std::strerror(errno)));
+  return {};
+}
+
+Task<> Front::sweep_templates() {
+  if (const auto swept = co_await registry_.templates().sweep(); !swept)
+    log_.error(fmt::format("templates cannot be swept reason=\"{}\"", swept.error().message));
 }
 
 void Front::describe_metrics() {
@@ -268,6 +305,7 @@ Task<> Front::start() {
   const auto ready = co_await registry_.use_keeper(keeper::KeeperLink(std::move(options_.keeper)));
   if (!ready) log_.error(fmt::format("keeper failed reason=\"{}\"", ready.error().message));
   jobs_.adopt();
+  tasks_.spawn("sweep templates", sweep_templates());
   registry_.pool().open(pool_options(*config_));
   watch_pool();
   asio::ip::tcp::acceptor acceptor(loop_);

@@ -28,19 +28,30 @@ std::optional<http::Principal> KeyRing::check(std::string_view key) {
   return http::Principal{.tenant = found->second.tenant, .key_id = found->second.id};
 }
 
+bool KeyRing::look_again() {
+  const auto version = store_.data_version();
+  if (version && *version == seen_version_) return true;
+  const auto rows = store_.keys().list();
+  if (!rows) return false;
+  active_.clear();
+  for (const auto& row : *rows) {
+    if (!row.revoked_unix_ms) active_.emplace(row.id, row.operates);
+  }
+  seen_version_ = version.value_or(-1);
+  return true;
+}
+
 bool KeyRing::still_valid(const http::Principal& principal) {
   if (principal.key_id.empty()) return true;
-  const auto version = store_.data_version();
-  if (!version || *version != seen_version_) {
-    const auto rows = store_.keys().list();
-    if (!rows) return true;  // a store that cannot be read now revokes nothing
-    active_.clear();
-    for (const auto& row : *rows) {
-      if (!row.revoked_unix_ms) active_.insert(row.id);
-    }
-    seen_version_ = version.value_or(-1);
-  }
+  if (!look_again()) return true;  // a store that cannot be read now revokes nothing
   return active_.contains(principal.key_id);
+}
+
+bool KeyRing::operates(const http::Principal& principal) {
+  if (principal.key_id.empty()) return mode_ == Mode::open;
+  if (!look_again()) return false;
+  const auto found = active_.find(principal.key_id);
+  return found != active_.end() && found->second;
 }
 
 store::KeyQuotas KeyRing::quotas(const http::Principal& principal) {

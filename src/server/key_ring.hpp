@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "http/auth.hpp"
@@ -23,15 +22,20 @@ class KeyRing : public http::Authenticator {
   [[nodiscard]] bool still_valid(const http::Principal& principal);
   // Of the tenant's key; none when the server is open.
   [[nodiscard]] store::KeyQuotas quotas(const http::Principal& principal);
+  // Whether it may do what concerns every tenant. Everybody may where nobody needs a key.
+  [[nodiscard]] bool operates(const http::Principal& principal);
 
  private:
+  // False: the store cannot be read now.
+  bool look_again();
+
   store::Store& store_;
   Mode mode_;
   std::int64_t version_ = -1;
   std::map<std::string, store::KeyRow, std::less<>> by_hash_;
   std::map<std::string, store::KeyQuotas, std::less<>> by_id_;
   std::int64_t seen_version_ = -1;
-  std::set<std::string, std::less<>> active_;  // ids, as of that version
+  std::map<std::string, bool, std::less<>> active_;  // ids, as of that version: whether each operates
 };
 
 }  // namespace cove::server

@@ -20,11 +20,16 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
+#include <set>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "base/io.hpp"
 #include "base/umask.hpp"
+#include "builder/builder.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/log.hpp"
@@ -32,6 +37,7 @@
 #include "sys/privilege.hpp"
 #include "sys/process.hpp"
 #include "sys/record.hpp"
+#include "wire/supervisor_messages.hpp"
 
 namespace cove::server {
 namespace {
@@ -44,7 +50,8 @@ constexpr uid_t kFrontId = 0x70000000 - 1;
 constexpr std::uint32_t kDeviceSets = 64;
 constexpr std::chrono::seconds kPatience{5};    // for a server before us to be gone
 constexpr std::chrono::seconds kQuickDeath{2};  // a front that lives shorter than this
-constexpr int kQuickDeaths = 5;                 // so many times in a row is not worth starting again
+constexpr std::size_t kMostBuilders = 8;
+constexpr int kQuickDeaths = 5;  // so many times in a row is not worth starting again
 
 Result<> make_directory(const std::string& path, mode_t mode) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
@@ -158,6 +165,7 @@ class Supervisor {
   void reap();
   void pass_on_signals();
   void hear_front();
+  void start_builder(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds);
 
   config::Config config_;
   config::LoadInput reload_from_;
@@ -172,6 +180,7 @@ class Supervisor {
   UniqueFd front_pidfd_;
   UniqueFd control_;
   std::optional<int> front_status_;
+  std::set<pid_t> builders_;
   bool asked_to_stop_ = false;
   const pid_t self_ = ::getpid();
 };
@@ -336,16 +345,37 @@ void Supervisor::reap() {
     }
     int status = 0;
     ::waitpid(info.si_pid, &status, 0);
+    builders_.erase(info.si_pid);
     if (info.si_pid == front_) front_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 }
 
-// The front says one thing: that its keeper lives and does not answer.
+// That its keeper lives and does not answer; or what it wants of templates, which somebody else reads.
 void Supervisor::hear_front() {
-  char word = 0;
-  if (::recv(control_.get(), &word, 1, MSG_DONTWAIT) != 1 || !keeper_) return;
+  wire::SupervisorRequest request;
+  std::vector<UniqueFd> fds;
+  const auto size = sys::receive_record(control_.get(), std::as_writable_bytes(std::span(&request, 1)), fds);
+  if (size != static_cast<ssize_t>(sizeof request)) return;
+  if (request.verb != wire::SupervisorVerb::replace_keeper) return start_builder(request, std::move(fds));
+  if (!keeper_) return;
   log_.warn("keeper hangs: ending it");
   sys::kill_process(keeper_->pidfd());
+}
+
+// One that cannot be started closes what it was to answer on, and the front sees that.
+void Supervisor::start_builder(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds) {
+  if (fds.empty() || fds.size() > 2 || builders_.size() >= kMostBuilders) return;
+  const auto clone = sys::clone_process({});
+  if (clone.pid == 0) {
+    ::_exit(builder::work({.request = request,
+                           .state_dir = config_.state_dir,
+                           .answer = std::move(fds[0]),
+                           .log = fds.size() == 2 ? std::move(fds[1]) : UniqueFd()}));
+  }
+  if (clone.pid < 0)
+    log_.error(fmt::format("cannot start a builder reason=\"{}\"", std::strerror(errno)));
+  else
+    builders_.insert(clone.pid);
 }
 
 void Supervisor::pass_on_signals() {

@@ -10,11 +10,12 @@ namespace {
 
 constexpr std::string_view kColumns =
     "id, tenant, hash, prefix, created_unix_ms, revoked_unix_ms, max_sandboxes, max_memory_bytes,"
-    "executions_per_minute, concurrent_executions, note";
+    "executions_per_minute, concurrent_executions, note, operates";
 
 auto fields(auto& r) {
   return std::tie(r.id, r.tenant, r.hash, r.prefix, r.created_unix_ms, r.revoked_unix_ms, r.quotas.max_sandboxes,
-                  r.quotas.max_memory_bytes, r.quotas.executions_per_minute, r.quotas.concurrent_executions, r.note);
+                  r.quotas.max_memory_bytes, r.quotas.executions_per_minute, r.quotas.concurrent_executions, r.note,
+                  r.operates);
 }
 
 auto into(std::optional<KeyRow>& found) {

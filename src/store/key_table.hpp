@@ -28,6 +28,7 @@ struct KeyRow {
   std::optional<std::int64_t> revoked_unix_ms;
   KeyQuotas quotas;
   std::string note;
+  bool operates = false;  // may also do what concerns every tenant: build and delete templates
 
   bool operator==(const KeyRow&) const = default;
 };

@@ -20,7 +20,8 @@ KeyRow row(const std::string& id, std::string tenant, std::int64_t created) {
                      .max_memory_bytes = 2ULL << 40,
                      .executions_per_minute = 3,
                      .concurrent_executions = 4},
-          .note = "for CI"};
+          .note = "for CI",
+          .operates = true};
 }
 
 class Keys : public testing::Test {

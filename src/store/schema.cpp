@@ -139,6 +139,29 @@ CREATE TABLE callbacks (
 ) WITHOUT ROWID;
 CREATE INDEX callbacks_by_time ON callbacks (state, next_unix_ms);
 ALTER TABLE sandboxes ADD COLUMN dependencies_json TEXT NOT NULL DEFAULT '';
+CREATE TABLE templates (
+  name TEXT PRIMARY KEY,
+  number INTEGER NOT NULL UNIQUE,
+  status TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  created_unix_ms INTEGER NOT NULL,
+  built_unix_ms INTEGER,
+  base TEXT NOT NULL,
+  packages_json TEXT NOT NULL,
+  preload_json TEXT NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  disk_bytes INTEGER NOT NULL,
+  pids INTEGER NOT NULL,
+  cpu_millis INTEGER NOT NULL,
+  timeout_ms INTEGER NOT NULL,
+  env_json TEXT NOT NULL,
+  size_bytes INTEGER NOT NULL,
+  languages_json TEXT NOT NULL,
+  kernels INTEGER NOT NULL,
+  installed_json TEXT NOT NULL,
+  log TEXT NOT NULL
+);
+ALTER TABLE keys ADD COLUMN operates INTEGER NOT NULL DEFAULT 0;
 )",
 });
 

@@ -88,7 +88,8 @@ Store::Store(Database database)
       keys_(database_),
       files_(database_),
       executions_(database_),
-      callbacks_(database_) {}
+      callbacks_(database_),
+      templates_(database_) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {
   COVE_TRY(const auto dir_fd, open_at(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY));

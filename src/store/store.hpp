@@ -12,6 +12,7 @@
 #include "store/key_table.hpp"
 #include "store/process_table.hpp"
 #include "store/sandbox_table.hpp"
+#include "store/template_table.hpp"
 
 namespace cove::store {
 
@@ -43,6 +44,7 @@ class Store {
   FileTable& files() { return files_; }
   ExecutionTable& executions() { return executions_; }
   CallbackTable& callbacks() { return callbacks_; }
+  TemplateTable& templates() { return templates_; }
 
   // All of what `work` (returning Result<>) writes, or none of it.
   template <typename Work>
@@ -73,6 +75,7 @@ class Store {
   FileTable files_;
   ExecutionTable executions_;
   CallbackTable callbacks_;
+  TemplateTable templates_;
   std::string warning_;
   bool keys_may_be_lost_ = false;
 };

@@ -306,5 +306,39 @@ TEST_F(Tables, CallbacksWaitForTheirTimeAndOutliveTheirSandbox) {
   EXPECT_EQ(store_->callbacks().find("x1").value(), std::nullopt);
 }
 
+TEST_F(Tables, TemplatesComeBackAsTheyWereWrittenAndReplaceEachOtherByName) {
+  const TemplateRow first{.name = "science",
+                          .number = 0xfffffff1U,
+                          .status = "ready",
+                          .reason = "none",
+                          .created_unix_ms = 1,
+                          .built_unix_ms = 2,
+                          .base = "lean",
+                          .packages_json = R"(["python3"])",
+                          .preload_json = R"(["numpy"])",
+                          .defaults = {.memory_bytes = 6ULL << 40,
+                                       .disk_bytes = 7,
+                                       .pids = 8,
+                                       .cpu_millis = 9,
+                                       .timeout_ms = 10,
+                                       .env_json = R"({"A":"b"})"},
+                          .size_bytes = 11,
+                          .languages_json = R"(["python"])",
+                          .kernels = true,
+                          .installed_json = R"({"python3":"3.11"})",
+                          .log = "I: done"};
+  TemplateRow second{.name = "bare", .number = 3, .created_unix_ms = 4};
+  ASSERT_TRUE(store_->templates().put(first));
+  ASSERT_TRUE(store_->templates().put(second));
+  EXPECT_THAT(*store_->templates().all(), ElementsAre(second, first));
+  second.status = "failed";
+  second.number = 5;
+  ASSERT_TRUE(store_->templates().put(second));
+  EXPECT_THAT(*store_->templates().all(), ElementsAre(second, first));
+  ASSERT_TRUE(store_->templates().erase("science"));
+  ASSERT_TRUE(store_->templates().erase("nothing"));
+  EXPECT_THAT(*store_->templates().all(), ElementsAre(second));
+}
+
 }  // namespace
 }  // namespace cove::store

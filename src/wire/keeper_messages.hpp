@@ -21,6 +21,7 @@ enum class KeeperVerb : std::uint32_t {
   adopt = 6,  // a sandbox of the keeper before: init_pid, group, host_uid as that one's `created` said
   sweep = 7,  // ends and removes every sandbox that was neither created by nor adopted into this keeper
   birth = 8,  // of an interpreter in a sandbox; carries its stdin, stdout, stderr and channel; answered by `born`
+  retire_template = 9,  // nobody is made from it any more: its zygotes go
 };
 
 // The control group of one sandbox, below the keeper's own.
@@ -37,7 +38,7 @@ struct KeeperRequest {
   std::uint32_t serial = 0;  // comes back in the answer
   SandboxId id;
   std::uint16_t reserved = 0;
-  std::uint32_t root = 0;  // which of the roots the keeper was started with
+  std::uint32_t root = 0;  // 0: the host's; else the number of a template
   std::uint64_t memory_bytes = 0;
   std::uint64_t disk_bytes = 0;
   std::uint64_t inodes = 0;

@@ -124,7 +124,7 @@ def described(method, path, status):
 
 BOX = "/v1/sandboxes/{id}"
 ANSWERS = [
-    ("get", "/version", None, 200), ("get", "/v1/sandboxes", None, 200), ("get", BOX, None, 200), ("put", BOX, {"ttlSeconds": 300}, 200), ("post", BOX + "/touch", b"", 200),
+    ("get", "/version", None, 200), ("get", "/v1/templates", None, 200), ("get", "/v1/sandboxes", None, 200), ("get", BOX, None, 200), ("put", BOX, {"ttlSeconds": 300}, 200), ("post", BOX + "/touch", b"", 200),
     ("post", BOX + "/exec", {"cmd": ["echo", "x"]}, 200), ("post", BOX + "/exec", {"cmd": ["sh", "-c", "kill -9 $$"]}, 200), ("post", BOX + "/exec", {"cmd": []}, 400), ("post", BOX + "/processes", {"cmd": ["true"]}, 201),
     ("get", BOX + "/processes", None, 200), ("get", BOX + "/processes/{pid}", None, 200), ("get", BOX + "/processes/{pid}/events", None, 200), ("get", "/v1/events", None, 200), ("put", BOX + "/files?path=f", b"data", 200),
     ("get", BOX + "/files/stat?path=f", None, 200), ("get", BOX + "/files/list", None, 200), ("post", BOX + "/files/mkdir", {"path": "d"}, 200), ("post", BOX + "/files/rename", {"from": "f", "to": "g"}, 200),

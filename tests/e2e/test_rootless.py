@@ -120,3 +120,13 @@ def test_what_nobody_claims_is_ended_at_the_next_start_without_control_groups(or
             server.restart()
             assert wait_until(lambda: not processes_with(marker), 5)
             assert server.get(at(name)).status == 404 and server.out(kept, "echo alive") == "alive\n"
+
+
+def test_templates_cannot_be_built_with_one_user_id_for_everything(ordinary, degraded):
+    with tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
+        os.chmod(directory, 0o755)
+        binary = shutil.copy(COVE, directory)
+        with Server("--allow-degraded", user=NOBODY, binary=binary, env={"HOME": directory}) as server:
+            refused = server.post("/v1/templates", {"name": "x", "packages": ["python3"]})
+            assert (refused.status, refused.code) == (501, "unsupported") and "/etc/subuid" in refused.json["error"]
+            assert [one["name"] for one in server.get("/v1/templates").json["templates"]] == ["host"]

@@ -29,6 +29,7 @@ struct Services {
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
   std::function<bool()> draining;
+  std::function<bool(const http::Principal&)> operates;     // may do what concerns every tenant
   std::function<bool(const http::Principal&)> still_valid;  // for streams: a key may be revoked while they last
   std::map<std::pair<std::string, std::string>, std::string> creating =
       {};             // tenant, Idempotency-Key: hash of the body
@@ -62,5 +63,6 @@ void add_execution_routes(http::Router& router, Services* services);
 void add_dependency_routes(http::Router& router, Services* services);
 void add_file_routes(http::Router& router, Services* services);
 void add_event_routes(http::Router& router, Services* services);
+void add_template_routes(http::Router& router, Services* services);
 
 }  // namespace cove::doors::sandboxes

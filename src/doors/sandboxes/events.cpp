@@ -86,6 +86,7 @@ void add_event_routes(http::Router& router, Services* services) {
 
 void add_routes(http::Router& router, Services* services) {
   add_lifecycle_routes(router, services);
+  add_template_routes(router, services);
   add_exec_routes(router, services);
   add_process_routes(router, services);
   add_kernel_routes(router, services);

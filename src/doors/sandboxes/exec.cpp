@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/wishes.hpp"
 #include "sandbox/lease.hpp"
 #include "sandbox/shown_output.hpp"
 
@@ -66,7 +67,7 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   const auto found = co_await find_sandbox(services, exchange.request());
   if (!found) co_return co_await refuse(exchange, found.error());
   const auto config = services.config();
-  auto request = parse_exec(*body, config->exec);
+  auto request = parse_exec(*body, exec_limits_in(**found, services));
   if (!request) co_return co_await refuse(exchange, request.error());
 
   const bool streaming = wants_event_stream(exchange.request());

@@ -4,6 +4,7 @@
 #include "base/random.hpp"
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/kernel_answers.hpp"
+#include "doors/sandboxes/wishes.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -180,7 +181,7 @@ Task<> execute(Services& services, http::Exchange& exchange) {
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto named = co_await find_kernel(services, exchange.request(), Need::to_speak);
   if (!named) co_return co_await refuse(exchange, named.error());
-  auto request = parse_execute(*body, services.config()->exec);
+  auto request = parse_execute(*body, exec_limits_in(*named->sandbox, services));
   if (!request) co_return co_await refuse(exchange, request.error());
   body->clear();  // not needed any more, and the wait may be long
   const auto detached = flag_query(exchange.request(), "detach");

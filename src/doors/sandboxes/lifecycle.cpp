@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
-#include "doors/sandboxes/quantity.hpp"
+#include "doors/sandboxes/wishes.hpp"
 #include "sandbox/name.hpp"
 #include "store/secret.hpp"
 
@@ -21,37 +21,6 @@ constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
 constexpr std::uint64_t kMostListed = 1000;
-
-struct Range {
-  std::string_view field;
-  std::uint64_t usual;
-  std::uint64_t least;
-  std::uint64_t most;
-};
-
-Result<std::uint64_t> within(const Range& range, std::uint64_t value) {
-  if (value < range.least)
-    return fail(Errc::invalid, fmt::format("{} is less than {}, the least", range.field, range.least));
-  if (value > range.most)
-    return fail(Errc::invalid, fmt::format("{} is more than {}, the most this server gives", range.field, range.most));
-  return value;
-}
-
-// A quantity as text, as Kubernetes writes them; a bare number is the same.
-Result<std::uint64_t> quantity(const json::object& body, const Range& range, std::uint64_t unit_millis) {
-  const auto* value = body.if_contains(range.field);
-  if (value == nullptr || value->is_null() || (value->is_string() && value->as_string().empty())) return range.usual;
-  std::string text;
-  if (value->is_string())
-    text = value->as_string();
-  else if (value->is_number())
-    text = fmt::format("{:f}", value->to_number<double>());
-  else
-    return fail(Errc::invalid, fmt::format("{} must be a quantity such as \"512Mi\"", range.field));
-  const auto millis = parse_quantity_millis(text);
-  if (!millis) return fail(Errc::invalid, fmt::format("{} {}", range.field, millis.error().message));
-  return within(range, *millis / unit_millis);
-}
 
 Result<milliseconds> ttl_of(const json::object& body, const config::SandboxLimits& limits) {
   COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
@@ -80,49 +49,56 @@ Result<json::object> labels_of(const json::object& body) {
   return value->as_object();
 }
 
-Result<sandbox::CreateRequest> parse_create(const json::object& body, const config::Config& config) {
-  const auto& limits = config.sandbox;
-  sandbox::CreateRequest request;
-  COVE_TRY(request.ttl, ttl_of(body, limits));
-  const Range memory{"memoryLimit", limits.memory_bytes, 16U << 20, limits.max_memory_bytes};
-  COVE_TRY(request.limits.memory_bytes, quantity(body, memory, 1000));
-  const Range disk{"ephemeralStorageLimit", limits.disk_bytes, 1U << 20, limits.max_disk_bytes};
-  COVE_TRY(request.limits.disk_bytes, quantity(body, disk, 1000));
-  const Range cpu{"cpuLimit", limits.cpu_millis, 10, limits.max_cpu_millis};
-  COVE_TRY(const auto millis, quantity(body, cpu, 1));
-  request.limits.cpu_millis = static_cast<std::uint32_t>(millis);
-  const Range pids{"pidsLimit", limits.pids, 8, limits.max_pids};
-  COVE_TRY(const auto processes, quantity(body, pids, 1000));
-  request.limits.pids = static_cast<std::uint32_t>(processes);
-  request.limits.inodes = limits.inodes;
+// The template that is named, or that an image stands for.
+Result<std::string> template_of(const json::object& body, const config::Config& config, json::array& notes) {
+  COVE_TRY(const auto image, text_field(body, "image"));
+  if (image && image->size() > kImageLimit)
+    return fail(Errc::invalid, fmt::format("image is longer than {} bytes", kImageLimit));
+  COVE_TRY(const auto named, text_field(body, "template"));
+  if (named && !named->empty()) return *named;
+  if (!image || image->empty()) return std::string(sandbox::kHostTemplate);
+  const auto known = config.images.find(*image);
+  if (known != config.images.end()) return known->second;
+  if (*image != sandbox::kHostTemplate) {
+    if (config.sandbox.strict_images)
+      return fail(Errc::invalid, fmt::format("image is not configured on this server: {}", *image));
+    notes.emplace_back(fmt::format("image {} is not configured here: the host template is used", *image));
+  }
+  return std::string(sandbox::kHostTemplate);
+}
 
+// What is asked for, else what the template gives, else the server; never more than that gives now.
+jail::Limits limits_of(const store::TemplateDefaults& wished, const store::TemplateDefaults& from,
+                       const config::SandboxLimits& usual) {
+  const auto first = [](auto wish, auto given, auto otherwise, auto most) {
+    return wish != 0 ? wish : given != 0 ? std::min(given, most) : otherwise;
+  };
+  return {.memory_bytes = first(wished.memory_bytes, from.memory_bytes, usual.memory_bytes, usual.max_memory_bytes),
+          .disk_bytes = first(wished.disk_bytes, from.disk_bytes, usual.disk_bytes, usual.max_disk_bytes),
+          .inodes = usual.inodes,
+          .pids = first(wished.pids, from.pids, usual.pids, usual.max_pids),
+          .cpu_millis = first(wished.cpu_millis, from.cpu_millis, usual.cpu_millis, usual.max_cpu_millis)};
+}
+
+Result<sandbox::CreateRequest> parse_create(const json::object& body, const Services& services) {
+  const auto config = services.config();
+  sandbox::CreateRequest request;
+  COVE_TRY(request.ttl, ttl_of(body, config->sandbox));
+  COVE_TRY(const auto wished, wished_limits(body, config->sandbox));
   json::array notes;
+  COVE_TRY(request.template_name, template_of(body, *config, notes));
+  const auto from = services.registry.templates().usable(request.template_name);
+  if (!from && from.error().code == Errc::not_found)
+    return fail(Errc::invalid, fmt::format("template is not known here: {}", request.template_name));
+  if (!from) return tl::unexpected<Error>(from.error());
+  request.limits = limits_of(wished, (*from)->defaults, config->sandbox);
+
   const auto writable = sandbox::most_disk_bytes(request.limits.memory_bytes);
   if (request.limits.disk_bytes > writable && body.contains("ephemeralStorageLimit")) {
     notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
                                    format_size(writable), format_size(request.limits.disk_bytes)));
   }
-  COVE_TRY(const auto image, text_field(body, "image"));
-  if (image && image->size() > kImageLimit)
-    return fail(Errc::invalid, fmt::format("image is longer than {} bytes", kImageLimit));
-  if (image && !image->empty()) {
-    const auto known = config.images.find(*image);
-    if (known != config.images.end()) {
-      request.template_name = known->second;
-    } else if (*image != "host") {
-      if (limits.strict_images)
-        return fail(Errc::invalid, fmt::format("image is not configured on this server: {}", *image));
-      notes.emplace_back(fmt::format("image {} is not configured here: the host template is used", *image));
-    }
-  }
-  COVE_TRY(const auto variables, environment_field(body, "env"));
-  json::object env;
-  for (const auto& variable : variables) {
-    const auto equals = variable.find('=');
-    env[variable.substr(0, equals)] = variable.substr(equals + 1);
-  }
-  request.env_json = json::serialize(env);
-  if (request.env_json.size() > (128U << 10)) return fail(Errc::invalid, "env is larger than 128 KiB");
+  COVE_TRY(request.env_json, wished_environment(body, (*from)->defaults.env_json));
   COVE_TRY(const auto labels, labels_of(body));
   request.labels_json = json::serialize(labels);
   if (const auto* metadata = body.if_contains("metadata"); metadata != nullptr && !metadata->is_null()) {
@@ -162,7 +138,7 @@ Task<> put_sandbox(Services& services, http::Exchange& exchange) {
   if (!name) co_return co_await refuse(exchange, name.error());
   if (!body) co_return co_await refuse(exchange, body.error());
   if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
-  auto request = parse_create(*body, *services.config());
+  auto request = parse_create(*body, services);
   if (!request) co_return co_await refuse(exchange, request.error());
   auto dependencies = parse_dependencies(*body, *services.config());
   if (!dependencies) co_return co_await refuse(exchange, dependencies.error());
@@ -244,7 +220,7 @@ Task<> post_sandbox(Services& services, http::Exchange& exchange) {
   const auto body = parse_object(*text);
   if (!body) co_return co_await refuse(exchange, body.error());
   if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
-  auto request = parse_create(*body, *services.config());
+  auto request = parse_create(*body, services);
   if (!request) co_return co_await refuse(exchange, request.error());
   auto dependencies = parse_dependencies(*body, *services.config());
   if (!dependencies) co_return co_await refuse(exchange, dependencies.error());

@@ -1,0 +1,247 @@
+#include <cmath>
+
+#include "base/clock.hpp"
+#include "base/names.hpp"
+#include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/wishes.hpp"
+
+namespace cove::doors::sandboxes {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::seconds;
+
+constexpr std::size_t kMostPackages = 500;
+constexpr std::size_t kMostModules = 50;
+
+// All tenants share templates: who makes one decides what others run on.
+Result<> check_operator(const Services& services, const http::Request& request) {
+  if (services.operates(request.principal)) return {};
+  return fail(Errc::denied, "templates are the operator's: this needs a key made with cove key create --operator");
+}
+
+json::value parsed(const std::string& text) {
+  boost::system::error_code failed;
+  auto value = json::parse(text, failed);
+  return failed ? json::value() : value;
+}
+
+json::value unless_zero(std::uint64_t number) {
+  return number == 0 ? json::value() : json::value(number);
+}
+
+json::object to_json(const store::TemplateDefaults& defaults) {
+  json::array names;
+  if (const auto env = parsed(defaults.env_json); env.is_object()) {
+    for (const auto& [name, value] : env.as_object()) names.emplace_back(name);
+  }
+  return {{"memoryBytes", unless_zero(defaults.memory_bytes)},
+          {"diskBytes", unless_zero(defaults.disk_bytes)},
+          {"pids", unless_zero(defaults.pids)},
+          {"cpuMillis", unless_zero(defaults.cpu_millis)},
+          {"timeoutSeconds",
+           defaults.timeout_ms == 0 ? json::value() : json::value(static_cast<double>(defaults.timeout_ms) / 1000)},
+          {"env", std::move(names)}};
+}
+
+// The last thing a build said it does.
+std::string progress_of(std::string_view log) {
+  std::string last;
+  for (auto at = log.rfind("I: "); at != std::string_view::npos && last.empty();
+       at = at == 0 ? log.npos : log.rfind("I: ", at - 1)) {
+    if (at == 0 || log[at - 1] == '\n') last = log.substr(at + 3, log.find('\n', at) - at - 3);
+  }
+  return last;
+}
+
+json::object to_json(const store::TemplateRow& row, const Services& services) {
+  json::object object{
+      {"name", row.name},
+      {"status", row.status},
+      {"root", row.number == 0 ? "host" : "built"},
+      {"from", row.number == 0 ? json::value() : json::value(row.base)},
+      {"packages", parsed(row.packages_json)},
+      {"languages", parsed(row.languages_json)},
+      {"kernels", row.kernels},
+      {"preload", parsed(row.preload_json)},
+      {"defaults", to_json(row.defaults)},
+      {"sizeBytes", unless_zero(row.size_bytes)},
+      {"createdAt", row.number == 0 ? json::value() : json::value(iso_time(row.created_unix_ms))},
+      {"builtAt", row.built_unix_ms ? json::value(iso_time(*row.built_unix_ms)) : json::value()},
+  };
+  if (row.status == "failed") object["reason"] = row.reason;
+  if (row.status == "building") object["progress"] = progress_of(services.registry.templates().log(row.name));
+  return object;
+}
+
+Result<std::vector<std::string>> names_field(const json::object& body, std::string_view field, std::size_t most,
+                                             bool (*good)(std::string_view), std::string_view what) {
+  std::vector<std::string> names;
+  const auto* value = body.if_contains(field);
+  if (value == nullptr || value->is_null()) return names;
+  if (!value->is_array()) return fail(Errc::invalid, fmt::format("{} must be an array of strings", field));
+  if (value->as_array().size() > most)
+    return fail(Errc::invalid, fmt::format("{} has more than {} entries", field, most));
+  for (const auto& item : value->as_array()) {
+    if (!item.is_string()) return fail(Errc::invalid, fmt::format("{} must be an array of strings", field));
+    const std::string name(item.as_string());
+    if (!good(name))
+      return fail(Errc::invalid,
+                  fmt::format("{} has '{}', which is not the name of {}", field, name.substr(0, 100), what));
+    names.push_back(name);
+  }
+  return names;
+}
+
+Result<std::int64_t> execution_time(const json::object& body, const config::ExecLimits& limits) {
+  COVE_TRY(const auto given, number_field(body, "timeoutSeconds"));
+  if (!given) return 0;
+  const auto most = std::chrono::duration<double>(limits.max_timeout).count();
+  if (!(*given > 0) || *given > most)
+    return fail(Errc::invalid, fmt::format("timeoutSeconds must be greater than 0 and at most {}", most));
+  return std::max<std::int64_t>(1, std::llround(*given * 1000));
+}
+
+Result<store::TemplateDefaults> parse_defaults(const json::object& body, const config::Config& config) {
+  COVE_TRY(auto defaults, wished_limits(body, config.sandbox));
+  COVE_TRY(defaults.timeout_ms, execution_time(body, config.exec));
+  COVE_TRY(defaults.env_json, wished_environment(body, "{}"));
+  return defaults;
+}
+
+Result<sandbox::BuildRequest> parse_build(const json::object& body, const config::Config& config) {
+  sandbox::BuildRequest request;
+  COVE_TRY(const auto name, text_field(body, "name"));
+  if (!name || !is_template_name(*name))
+    return fail(Errc::invalid, "name must be 1 to 64 of a-z, 0-9 and - _ . that begin with a letter or digit");
+  request.name = *name;
+  COVE_TRY(const auto base, text_field(body, "from"));
+  if (base && !base->empty()) request.base = *base;
+  if (!is_template_name(request.base)) return fail(Errc::invalid, "from is not the name of a template");
+  COVE_TRY(request.packages, names_field(body, "packages", kMostPackages, is_package_name, "a Debian package"));
+  COVE_TRY(request.preload, names_field(body, "preload", kMostModules, is_module_name, "a Python module"));
+  COVE_TRY(request.defaults, parse_defaults(body, config));
+  request.timeout = std::chrono::ceil<seconds>(config.templates.build_timeout);
+  COVE_TRY(const auto given, number_field(body, "buildTimeoutSeconds"));
+  if (given) {
+    const auto most = static_cast<double>(request.timeout.count());
+    if (!(*given >= 1) || *given > most)
+      return fail(Errc::invalid, fmt::format("buildTimeoutSeconds must be at least 1 and at most {}", most));
+    request.timeout = seconds(std::llround(*given));
+  }
+  return request;
+}
+
+Task<> list_templates(Services& services, http::Exchange& exchange) {
+  json::array all;
+  for (const auto* row : services.registry.templates().all()) all.push_back(to_json(*row, services));
+  auto response = http::json_response(200, json::object{{"templates", std::move(all)}});
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Result<const store::TemplateRow*> find_template(Services& services, const http::Request& request) {
+  const auto& name = request.param("name");
+  const auto* row = services.registry.templates().find(name);
+  if (row == nullptr) return fail(Errc::not_found, fmt::format("template not found: {}", name));
+  return row;
+}
+
+Task<> get_template(Services& services, http::Exchange& exchange) {
+  const auto row = find_template(services, exchange.request());
+  if (!row) co_return co_await refuse(exchange, row.error());
+  auto object = to_json(**row, services);
+  object["installed"] = parsed((*row)->installed_json);
+  auto response = http::json_response(200, std::move(object));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> post_template(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(services, exchange);
+  if (const auto may = check_operator(services, exchange.request()); !may)
+    co_return co_await refuse(exchange, may.error());
+  if (!body) co_return co_await refuse(exchange, body.error());
+  if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
+  if (services.registry.enforcement().identity == keeper::IdentityMode::one_user) {
+    co_return co_await refuse(exchange, {.code = Errc::unsupported,
+                                         .message = "this server has one user id for everything: templates are built "
+                                                    "as root, or with a range in /etc/subuid and /etc/subgid"});
+  }
+  auto request = parse_build(*body, *services.config());
+  if (!request) co_return co_await refuse(exchange, request.error());
+  if (const auto settled = co_await services.registry.templates().settle(); !settled)
+    co_return co_await refuse(exchange, settled.error());
+  const auto begun = services.registry.templates().build(std::move(*request));
+  if (!begun) co_return co_await refuse(exchange, begun.error());
+  auto response = http::json_response(202, to_json(*begun, services));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+// Only what is said changes; null is what the server gives.
+Result<store::TemplateDefaults> changed_defaults(store::TemplateDefaults defaults, const json::object& body,
+                                                 const config::Config& config) {
+  COVE_TRY(const auto wished, parse_defaults(body, config));
+  const auto take = [&body](std::string_view field, auto& value, const auto& wish) {
+    if (body.contains(field)) value = wish;
+  };
+  take("memoryLimit", defaults.memory_bytes, wished.memory_bytes);
+  take("ephemeralStorageLimit", defaults.disk_bytes, wished.disk_bytes);
+  take("pidsLimit", defaults.pids, wished.pids);
+  take("cpuLimit", defaults.cpu_millis, wished.cpu_millis);
+  take("timeoutSeconds", defaults.timeout_ms, wished.timeout_ms);
+  take("env", defaults.env_json, wished.env_json);
+  return defaults;
+}
+
+Task<> patch_template(Services& services, http::Exchange& exchange) {
+  const auto body = co_await read_object(services, exchange);
+  if (const auto may = check_operator(services, exchange.request()); !may)
+    co_return co_await refuse(exchange, may.error());
+  if (!body) co_return co_await refuse(exchange, body.error());
+  const auto row = find_template(services, exchange.request());
+  if (!row) co_return co_await refuse(exchange, row.error());
+  const auto defaults = changed_defaults((*row)->defaults, *body, *services.config());
+  if (!defaults) co_return co_await refuse(exchange, defaults.error());
+  const auto changed = services.registry.templates().change((*row)->name, *defaults);
+  if (!changed) co_return co_await refuse(exchange, changed.error());
+  auto response = http::json_response(200, to_json(*changed, services));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+Task<> delete_template(Services& services, http::Exchange& exchange) {
+  if (const auto may = check_operator(services, exchange.request()); !may)
+    co_return co_await refuse(exchange, may.error());
+  const auto removed = co_await services.registry.remove_template(exchange.request().param("name"));
+  if (!removed) co_return co_await refuse(exchange, removed.error());
+  http::Response gone{.status = 204, .content_type = ""};
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(gone));
+}
+
+// What a build says is for those who may build.
+Task<> get_log(Services& services, http::Exchange& exchange) {
+  if (const auto may = check_operator(services, exchange.request()); !may)
+    co_return co_await refuse(exchange, may.error());
+  const auto row = find_template(services, exchange.request());
+  if (!row) co_return co_await refuse(exchange, row.error());
+  const auto from = number_query(exchange.request(), "from");
+  if (!from) co_return co_await refuse(exchange, from.error());
+  const auto log = services.registry.templates().log((*row)->name);
+  auto response = http::text_response(200, log.substr(std::min<std::uint64_t>(from->value_or(0), log.size())));
+  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+}  // namespace
+
+void add_template_routes(http::Router& router, Services* services) {
+  using http::verb;
+  auto* s = services;
+  const http::RouteOptions json_body{.body_limit = 1U << 20};
+  router.add(verb::get, "/v1/templates", [s](auto& exchange) { return list_templates(*s, exchange); });
+  router.add(verb::post, "/v1/templates", [s](auto& exchange) { return post_template(*s, exchange); }, json_body);
+  router.add(verb::get, "/v1/templates/{name}", [s](auto& exchange) { return get_template(*s, exchange); });
+  router.add(
+      verb::patch, "/v1/templates/{name}", [s](auto& exchange) { return patch_template(*s, exchange); }, json_body);
+  router.add(verb::delete_, "/v1/templates/{name}", [s](auto& exchange) { return delete_template(*s, exchange); });
+  router.add(verb::get, "/v1/templates/{name}/log", [s](auto& exchange) { return get_log(*s, exchange); });
+}
+
+}  // namespace cove::doors::sandboxes

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cove::wire {
+
+// What the front asks of the supervisor, over one SOCK_SEQPACKET pair: records of fixed size, as the keeper's. Those
+// about templates are not read by the supervisor but by a process that it starts for each (builder/builder.hpp), and
+// carry descriptors: where the answer is written, and with `build` where the log goes.
+
+enum class SupervisorVerb : std::uint32_t {
+  replace_keeper = 1,   // it lives and does not answer
+  build_template = 2,   // answer, log
+  remove_template = 3,  // answer
+  sweep_templates = 4,  // answer; removes all but those that are listed, and what builds left
+};
+
+inline constexpr std::size_t kMostTemplates = 64;
+
+struct SupervisorRequest {
+  SupervisorVerb verb{};
+  std::uint32_t number = 0;           // of the template
+  std::uint32_t timeout_seconds = 0;  // with `build_template`
+  std::uint32_t count = 0;            // with `sweep_templates`
+  std::uint32_t numbers[kMostTemplates] = {};
+  char packages[16384] = {};  // with `build_template`: a name a line
+  char preload[4096] = {};    // the same of modules
+};
+
+}  // namespace cove::wire
