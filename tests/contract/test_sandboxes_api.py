@@ -33,7 +33,7 @@ def at_once(*works):
 def test_a_sandbox_is_described_as_documented(server):
     name = server.create(ttlSeconds=300, memoryLimit="256Mi", cpuLimit="500m", pidsLimit=32, env={"SECRET": "hidden", "B": "2"}, labels={"team": "a"}, metadata={"any": ["json", 1, None]})
     box = server.get(at(name)).json
-    assert set(box) == SANDBOX_FIELDS | {"usage"}
+    assert set(box) == SANDBOX_FIELDS | {"usage", "dependencies"}
     assert (box["id"], box["state"], box["ttlSeconds"], box["template"]) == (name, "running", 300, "host")
     assert box["limits"] == {"memoryBytes": 256 << 20, "diskBytes": box["limits"]["diskBytes"], "inodes": 65536, "pids": 32, "cpuMillis": 500}
     assert set(box["usage"]) == {"memoryBytes", "memoryPeakBytes", "cpuMs", "pids", "oomKills"}

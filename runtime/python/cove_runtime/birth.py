@@ -37,12 +37,19 @@ def search_path(first):
         site.addsitedir(user_packages())
 
 
-def make_packages():
-    """For a kernel, so that it finds what is installed while it lives."""
+def late_packages(isdir=os.path.isdir):
+    """Whether the user's packages are on the path: put there as soon as there are any, also those installed while a kernel lives."""
+    import importlib
+    import site
+    packages = user_packages()
     try:
-        os.makedirs(user_packages(), exist_ok=True)
-    except OSError:
-        pass
+        if packages in sys.path or not isdir(packages):
+            return packages in sys.path
+        site.addsitedir(packages)
+        importlib.invalidate_caches()
+    except Exception:  # a path that a cell has made something else of
+        return True
+    return True
 
 
 def user_packages():

@@ -14,6 +14,7 @@ from IPython.utils.tokenutil import token_at_cursor
 
 from . import comms, variables
 from .arrivals import Arrivals
+from .birth import late_packages
 from .bundle import clean, json_value
 from .channel import encode
 from .interrupts import Interrupts
@@ -42,6 +43,7 @@ class Kernel:
         self._waiting = collections.deque()  # requests that came while a cell asked for input
         self._unanswered = None
         self._colour = False
+        self._packages = True
         self._banner = shell.banner
         shell.kernel, shell.ask, shell.interrupts = self, self._ask, self.interrupts
         shell.displayhook.outlet = shell.display_pub.outlet = self.outlet
@@ -72,6 +74,7 @@ class Kernel:
         comms.watch(self._arrivals)
         self.shell.figures.watch(self._arrivals)
         self._colour = bool(begin.get("colour"))
+        self._packages = late_packages()
         channel.send(encode({
             "type": "ready", "language": LANGUAGE, "banner": self._banner, "python": LANGUAGE["version"], "pid": _getpid()}))
         if begin.get("startup"):
@@ -165,6 +168,7 @@ class Kernel:
         shell.allow_stdin = bool(content.get("allow_stdin"))
         shell.failure = None
         self._mend_streams()
+        self._packages = self._packages or late_packages()
         count = shell.execution_count
         if not silent:
             self.outlet.send("execute_input", {"code": code, "execution_count": count})

@@ -29,7 +29,6 @@ def live(channel_fd=3, leave=os._exit):
         if _kernel is not None:
             _kernel.stretch()
         kernel = _kernel or _new_kernel()
-        birth.make_packages()
         birth.search_path("")
         kernel.start(begin, channel)
         kernel.serve()
