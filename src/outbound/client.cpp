@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -17,6 +19,7 @@
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 
+#include "async/deadline.hpp"
 #include "outbound/tls.hpp"
 
 namespace cove::outbound {
@@ -29,6 +32,7 @@ using async::Task;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kConnectPatience{10};  // for one address of several
+constexpr std::chrono::milliseconds kLook{200};       // how often it is seen whether anybody still waits
 constexpr std::uint32_t kMaxHead = 64 * 1024;
 constexpr std::size_t kPiece = 64 * 1024;
 constexpr int kMaxInterim = 8;  // answers such as 103 before the real one
@@ -137,6 +141,31 @@ Task<Result<Hop>> exchange(Stream& stream, const http::request<http::string_body
   co_return Hop{};
 }
 
+// Breaks off a request that nobody waits for any more. Knows the socket only while it is used.
+struct Watch {
+  beast::tcp_stream* stream = nullptr;
+  bool over = false;
+};
+
+Task<> watch_over(std::shared_ptr<Watch> watch, std::function<bool()> abandoned) {
+  while (!watch->over && !abandoned()) co_await async::sleep_for(kLook);
+  if (!watch->over && watch->stream != nullptr) watch->stream->close();
+}
+
+// For as long as a stream stands where it stands.
+class Watched {
+ public:
+  Watched(std::shared_ptr<Watch> watch, beast::tcp_stream& stream) : watch_(std::move(watch)) {
+    watch_->stream = &stream;
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  ~Watched() { watch_->stream = nullptr; }
+
+ private:
+  std::shared_ptr<Watch> watch_;
+};
+
 // The first of the addresses that answers.
 Task<Result<>> connect(beast::tcp_stream& stream, Url url, std::vector<asio::ip::address> addresses,
                        Clock::time_point until) {
@@ -196,15 +225,17 @@ void follow(Request& request, unsigned status, Url next) {
   --request.redirects;
 }
 
-Task<Result<Hop>> over_plain(beast::tcp_stream stream, const http::request<http::string_body>& out,
-                             const Request& request, Receiver& receiver) {
+Task<Result<Hop>> over_plain(beast::tcp_stream stream, std::shared_ptr<Watch> watch,
+                             const http::request<http::string_body>& out, const Request& request, Receiver& receiver) {
+  const Watched watched(std::move(watch), stream);
   co_return co_await exchange(stream, out, request, receiver);
 }
 
-Task<Result<Hop>> over_tls(beast::tcp_stream plain, asio::ssl::context& context,
+Task<Result<Hop>> over_tls(beast::tcp_stream plain, std::shared_ptr<Watch> watch, asio::ssl::context& context,
                            const http::request<http::string_body>& out, const Request& request, Receiver& receiver) {
   const auto& url = request.url;
   beast::ssl_stream<beast::tcp_stream> stream(std::move(plain), context);
+  const Watched watched(std::move(watch), stream.next_layer());
   boost::system::error_code literal;
   asio::ip::make_address(url.host, literal);
   // A name is told to the other side; an address is not one.
@@ -235,7 +266,14 @@ Result<asio::ssl::context*> Client::tls() {
 }
 
 Task<Result<>> Client::send(Request request, Receiver& receiver) {
+  const auto watch = std::make_shared<Watch>();
+  struct Over {
+    std::shared_ptr<Watch> watch;
+    ~Over() { watch->over = true; }
+  } const over{watch};
+  if (request.abandoned) asio::co_spawn(executor_, watch_over(watch, request.abandoned), asio::detached);
   while (true) {
+    if (request.abandoned && request.abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
     const auto found = co_await resolver_.resolve(request.url.host, request.until);
     if (!found) co_return tl::unexpected<Error>(found.error());
     auto addresses = dialable(request.url, request.reach, *found);
@@ -245,15 +283,18 @@ Task<Result<>> Client::send(Request request, Receiver& receiver) {
     const auto out = message(request, options_);
     if (!out) co_return tl::unexpected<Error>(out.error());
     beast::tcp_stream stream(executor_);
-    if (auto connected = co_await connect(stream, request.url, std::move(addresses), request.until); !connected)
-      co_return connected;
+    {
+      const Watched watched(watch, stream);
+      if (auto connected = co_await connect(stream, request.url, std::move(addresses), request.until); !connected)
+        co_return connected;
+    }
     Result<Hop> hop = Hop{};
     if (request.url.tls) {
       const auto context = tls();
       if (!context) co_return tl::unexpected<Error>(context.error());
-      hop = co_await over_tls(std::move(stream), **context, *out, request, receiver);
+      hop = co_await over_tls(std::move(stream), watch, **context, *out, request, receiver);
     } else {
-      hop = co_await over_plain(std::move(stream), *out, request, receiver);
+      hop = co_await over_plain(std::move(stream), watch, *out, request, receiver);
     }
     if (!hop) co_return tl::unexpected<Error>(hop.error());
     if (hop->location.empty()) co_return Result<>();

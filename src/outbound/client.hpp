@@ -4,6 +4,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct Request {
   std::chrono::steady_clock::time_point until;  // for all of it: names, connection, redirects, the last byte
   std::uint64_t max_body_bytes = 1 << 20;       // of the answer
   unsigned redirects = 0;                       // followed, each judged as a new address; 0: a 302 is the answer
+  std::function<bool()> abandoned{};            // asked now and then: whether nobody waits any more
 };
 
 struct Head {
@@ -61,7 +63,8 @@ struct Options {
 //   Errc::invalid      the request cannot be written: a header with a line break, a redirect to no address
 //   Errc::denied       no address of the host may be dialled
 //   Errc::over_limit   the answer is larger than allowed
-//   Errc::unavailable  no name, no connection, a certificate that does not hold, a malformed or broken answer;
+//   Errc::unavailable  abandoned; no name, no connection, a certificate that does not hold, a malformed or broken
+//   answer;
 //                      sys_errno is ETIMEDOUT when the time was over
 class Client {
  public:

@@ -73,6 +73,9 @@ Result<Url> checked(const urls::url_view& parsed) {
   if (!parsed.port().empty()) url.port = parsed.port_number();
   if (url.port == 0) return fail(Errc::invalid, "the port must be 1 to 65535");
   url.target = std::string(parsed.encoded_path());
+  // "http://10.0.0.1.example.org" is read as an address and a path that begins with a dot.
+  if (!url.target.empty() && url.target.front() != '/')
+    return fail(Errc::invalid, "the host is no name and no address in its usual form");
   if (url.target.empty()) url.target = "/";
   if (parsed.has_query()) url.target += "?" + std::string(parsed.encoded_query());
   return url;

@@ -1,12 +1,14 @@
 """The workspace API: documents pulled from a store (contract sandbox-runtime, section 7), against a stand-in that speaks as the store does."""
 import http.server
 import json
+import socket
 import ssl
 import subprocess
 import threading
 
 import pytest
 from conftest import wait_until
+from hostile import descriptors, front
 from server import Server, new_id
 from workspace import SE, download, execute, mistake, result, session
 
@@ -180,6 +182,37 @@ def test_the_servers_token_is_for_its_own_store(server, store, name):
         assert result(pull(second, "s", {"docid": "gns://a"}, efast_url=store.url + "/"))["success_count"] == 1
         assert store.asked[-1][1] == "Bearer secret-of-the-server"
     other.shutdown()
+
+
+def test_the_servers_token_is_for_no_other_address_there(server, store, name):
+    before = len(store.asked)
+    for address in (store.url + "/admin/delete#", store.url + "/admin?x=", store.url + "http://other/"):
+        answer = pull(server, name, {"docid": "gns://a"}, efast_url=address)
+        assert answer.status == 500 and "Batch download failed" in answer.json["detail"], address
+    assert len(store.asked) == before
+    pull(server, name, {"docid": "gns://a"}, efast_url=store.url + "/elsewhere")
+    assert store.asked[-1][0].startswith("/elsewhere/") and store.asked[-1][1].strip() == "Bearer"
+
+
+@pytest.mark.parametrize("leaving", ["the caller", "the session"])
+def test_documents_stop_coming_when_nobody_waits_for_them(server, store, leaving):
+    """As the store sees it: its answer has nobody to go to."""
+    name = session(server)
+    store.gate, store.now = threading.Event(), 0
+    body = json.dumps({"file_params": [{"docid": "gns://a", "savename": f"f{n}"} for n in range(3)], "timeout": 600}).encode()
+    before = descriptors(front(server))
+    try:
+        with socket.create_connection(("127.0.0.1", server.port)) as caller:
+            caller.sendall(f"POST {SE}/download_from_efast/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            assert wait_until(lambda: store.now == 3, 10)
+            if leaving == "the session":
+                server.delete(f"{SE}/session/{name}")
+                assert wait_until(lambda: descriptors(front(server)) <= before + 2, 10), (before, descriptors(front(server)))
+        assert wait_until(lambda: descriptors(front(server)) <= before, 10), (before, descriptors(front(server)))
+    finally:
+        store.gate.set()
+        store.gate = None
+        server.delete(f"{SE}/session/{name}")
 
 
 def test_a_document_that_does_not_fit(server, store):

@@ -112,3 +112,25 @@ def test_ws_10_huge_and_odd_bodies_cost_little(server, name):
         assert answer.status in (400, 422)
         for _ in range(3):
             script(server, name, "print('y' * 5_000_000)")
+
+
+def test_ws_11_a_command_is_no_option_of_the_shell(server, name):
+    for command in ("-x", "--version", "-i"):
+        assert execute(server, name, command)["returncode"] == 127, command
+
+
+def test_ws_12_large_variables_cost_themselves_alone_and_that_is_said(server, name):
+    said = script(server, name, "print('hello')\nx = 'a' * (30 << 20)", output_params=["x"])
+    assert (said["stdout"], said["returncode"], said["output_variables"]) == ("hello", 0, {}) and "4 MiB" in said["output_variables_error"]
+    said = script(server, name, "x = list(range(200000))", output_params=["x"])
+    assert said["output_variables"] == {} and "100000 values" in said["output_variables_error"]
+    assert "output_variables_error" not in script(server, name, "x = 1\n1 / 0", output_params=["x"])
+    said = handled(server, "def handler(event):\n    print('hello')\n    return 'a' * (9 << 20)", {})
+    assert (said["stdout"], said["result"], said["exit_code"]) == ("hello\n", None, 3) and "4 MiB" in said["stderr"]
+
+
+def test_ws_13_answers_are_bounded(server, name):
+    execute(server, name, "head -c 4194304 /dev/zero | tr '\\0' '\\001' > c.txt")
+    assert len(server.get(f"{SE}/readfile/{name}/c.txt?buffer_size=4194304").body) < 12 << 20
+    answer = server.post(f"{SE}/create/{name}", b'{"x": "' + b"y" * (8 << 20) + b'"}', headers={"Content-Type": "application/json"})
+    assert answer.status == 422 and len(answer.body) < 1 << 20 and answer.json["detail"][0]["loc"] == ["body", "content"]

@@ -6,6 +6,7 @@ import select
 from .own import builtins as __builtins__  # noqa: F401
 
 RECORD = 65536
+LARGEST = 4 << 20  # of what a program or a handler tells at its end; more is thrown away
 FIRST, LAST = 1, 2
 _BOTH = bytes([FIRST | LAST])
 

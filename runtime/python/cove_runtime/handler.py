@@ -5,11 +5,11 @@ import sys
 import traceback
 import uuid
 
-from .channel import decode
+from .channel import LARGEST, decode
 from .program import execute, flush, settled, without_us
 
 _PATH = "/workspace/handler.py"  # what tracebacks call it; there is no such file
-LOAD_ERROR, HANDLER_ERROR, SYSTEM_ERROR = 1, 2, 6
+LOAD_ERROR, HANDLER_ERROR, TOO_LARGE, SYSTEM_ERROR = 1, 2, 3, 6
 
 
 class Context:
@@ -49,7 +49,7 @@ def run(begin, channel, leave):
 
 def _called(begin, module):
     """(exit code, JSON text of the result)"""
-    code = begin.get("code") or ""
+    code = (begin.get("code") or "").removeprefix("\ufeff")
     try:
         compile(code, _PATH, "exec", dont_inherit=True)
         context = Context(decode(begin.get("context") or "{}"))
@@ -66,7 +66,11 @@ def _called(begin, module):
     try:
         event = decode(begin.get("event") or "{}")
         value = function(event, context) if _wants_context(function) else function(event)
-        return 0, json.dumps(value, ensure_ascii=False)
+        result = json.dumps(value, ensure_ascii=False)
+        if len(result) >= LARGEST:
+            print("System error: the handler ended without a result of at most 4 MiB", file=sys.stderr)
+            return TOO_LARGE, "null"
+        return 0, result
     except BaseException as error:
         _shown(error)
         return HANDLER_ERROR, "null"

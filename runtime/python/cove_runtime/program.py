@@ -12,7 +12,7 @@ import types
 from importlib.machinery import SourceFileLoader
 
 from .birth import settle
-from .channel import decode, encode
+from .channel import LARGEST, decode, encode
 from .units import compiled
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -21,7 +21,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def run(begin, channel, leave):
     """Never returns: the process ends with the program, by leave(status)."""
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
-    code, outputs = begin.get("code") or "", begin.get("outputs")
+    code, outputs = (begin.get("code") or "").removeprefix("\ufeff"), begin.get("outputs")
     if begin.get("write", True):
         _write(path, code)
     module = settled(begin, "__main__", path, begin.get("argv") or [path])
@@ -33,7 +33,9 @@ def run(begin, channel, leave):
         execute(code, path, module, bool(begin.get("interactive")))
         if outputs:
             from .outputs import told
-            channel.send('{"type":"outputs","outputs":%s}' % told(outputs, module.__dict__))
+            text = told(outputs, module.__dict__)
+            if len(text) < LARGEST:  # or what it printed would have to make room for it
+                channel.send('{"type":"outputs","outputs":%s}' % text)
 
     leave(_last_things(_ended(work)))
 

@@ -36,7 +36,14 @@ struct Batch {
   std::vector<std::string> results;  // JSON, one for each
   std::size_t next = 0;
   int working = 0;
-  bool abandoned = false;
+  bool left = false;  // the caller has
+  std::optional<sandbox::Admission::Ticket> ticket = std::nullopt;
+
+  // Nobody waits for it, or there is nowhere to put it.
+  [[nodiscard]] bool abandoned() const {
+    const auto state = session.sandbox->state();
+    return left || state == sandbox::State::deleting || state == sandbox::State::gone;
+  }
 };
 
 struct Fetched {
@@ -58,7 +65,7 @@ class IntoSession : public outbound::Receiver {
     const auto length = head.header("Content-Length");
     std::from_chars(length.data(), length.data() + length.size(), total);
     std::vector<std::string> arguments{"--within", "/workspace", "write", "/workspace/" + path_, "0644"};
-    const std::function<bool()> gone = [batch = batch_] { return batch->abandoned; };
+    const std::function<bool()> gone = [batch = batch_] { return batch->abandoned(); };
     auto started = co_await Helper::start(batch_->session.sandbox, std::move(arguments), gone);
     if (!started) co_return tl::unexpected<Error>(started.error());
     helper_ = std::move(*started);
@@ -103,7 +110,8 @@ Task<Result<EfastGrant>> ask_store(std::shared_ptr<Batch> batch, const DocumentR
       .body = std::move(body),
       .reach = batch->reach,
       .until = until,
-      .max_body_bytes = kGrantLimit};
+      .max_body_bytes = kGrantLimit,
+      .abandoned = [batch] { return batch->abandoned(); }};
   const auto answer = co_await batch->services.outbound.send(std::move(request));
   if (!answer) co_return tl::unexpected<Error>(answer.error());
   if (answer->head.status != 200)
@@ -126,7 +134,8 @@ Task<Result<Fetched>> fetch(std::shared_ptr<Batch> batch, DocumentRequest docume
                             .reach = batch->reach,
                             .until = until,
                             .max_body_bytes = batch->session.sandbox->row().disk_bytes,
-                            .redirects = kRedirects};
+                            .redirects = kRedirects,
+                            .abandoned = [batch] { return batch->abandoned(); }};
   if (const auto got = co_await batch->services.outbound.send(std::move(request), into); !got)
     co_return tl::unexpected<Error>(got.error());
   if (const auto kept = co_await into.finish(); !kept) co_return tl::unexpected<Error>(kept.error());
@@ -162,7 +171,7 @@ Task<> work(std::shared_ptr<Batch> batch) {
       batch.changed.notify_all();
     }
   } const working{*batch};
-  while (!batch->abandoned && batch->next < batch->documents.size()) {
+  while (!batch->abandoned() && batch->next < batch->documents.size()) {
     const auto index = batch->next++;
     const auto fetched = co_await fetch(batch, batch->documents[index]);
     batch->results[index] = told(fetched, batch->documents[index], index, *batch);
@@ -173,9 +182,11 @@ http::Response failed(std::string_view why) {
   return detail(500, fmt::format("Batch download failed: {}", why));
 }
 
-// Where to ask, and what may be asked for in turn. The operator's token goes to the operator's store alone.
+// Where to ask, and what may be asked for in turn. The operator's token goes to the operator's own address alone.
 Result<> aim(Batch& batch, const EfastRequest& request, const config::Workspace& config) {
-  const auto store_at = [](std::string base) {
+  const auto store_at = [](std::string base) -> Result<outbound::Url> {
+    if (base.find_first_of("?#") != std::string::npos)
+      return fail(Errc::invalid, "efast_url may have no query and no fragment");
     while (base.ends_with('/')) base.pop_back();
     return outbound::parse_url(base + "/api/efast/v1/file/osdownload/");
   };
@@ -187,7 +198,7 @@ Result<> aim(Batch& batch, const EfastRequest& request, const config::Workspace&
   }
   COVE_TRY(batch.store, store_at(request.url.empty() ? config.efast_url : request.url));
   batch.token = request.token;
-  if (batch.token.empty() && own && own->same_origin(batch.store)) batch.token = config.efast_token;
+  if (batch.token.empty() && own && own->text() == batch.store.text()) batch.token = config.efast_token;
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(config.efast_timeout);
   batch.timeout = request.timeout > 0 ? std::chrono::seconds(std::min(request.timeout, kLongest)) : seconds;
   return {};
@@ -241,8 +252,11 @@ Task<> download(Services& services, http::Exchange& exchange) {
   if (!directory) co_return co_await send(exchange, detail(500, fmt::format(kNoPath, directory.error().message)));
   auto session = co_await open_session(services, exchange);
   if (!session) co_return co_await send(exchange, std::move(session.error()));
+  auto ticket = co_await take_turn(services, exchange);
+  if (!ticket) co_return co_await send(exchange, answer_to(ticket.error(), "Batch download failed", *config));
   const auto executor = session->sandbox->executor();
   const auto batch = std::make_shared<Batch>(services, std::move(*session), executor);
+  batch->ticket.emplace(std::move(*ticket));
   batch->directory = *directory;
   batch->asked_path = request.save_path;
   if (const auto made = co_await make_directory(batch, exchange); !made)
@@ -258,8 +272,8 @@ Task<> download(Services& services, http::Exchange& exchange) {
   }
   while (batch->working > 0) {
     co_await batch->changed.wait_until(Clock::now() + kLook);
-    batch->abandoned = exchange.client_gone();
-    if (batch->abandoned) co_return;
+    batch->left = exchange.client_gone();
+    if (batch->left) co_return;
   }
   co_await send(exchange, envelope(summary(*batch)));
 }

@@ -60,14 +60,19 @@ std::string members_of(const Process& process) {
   return members;
 }
 
-// The variables a script told of at its end; {} when it told of none.
+// The variables a script told of at its end; {} when it did not come that far.
 std::string outputs_of(const Process& process) {
   const auto message = sandbox::last_message(process, kOutputsLimit);
-  if (!message) return "{}";
-  const auto parsed = fastapi::parse_json(*message);
+  const auto parsed = fastapi::parse_json(message.value_or("null"));
   const auto* value = std::get_if<Value>(&parsed);
   const auto* outputs = value == nullptr ? nullptr : value->member("outputs");
-  return outputs != nullptr && outputs->kind == Value::Kind::object ? to_json(*outputs) : "{}";
+  if (outputs != nullptr && outputs->kind == Value::Kind::object)
+    return fmt::format(R"(,"output_variables":{})", to_json(*outputs));
+  constexpr std::string_view kTooLarge =
+      R"(,"output_variables_error":"they are more than 4 MiB or 100000 values, or cannot be told")";
+  const auto& end = *process.end();
+  const bool whole = end.reason == sandbox::Reason::exited && end.exit_status == 0;
+  return fmt::format(R"(,"output_variables":{{}}{})", whole ? kTooLarge : "");
 }
 
 // Something to be started in a session, once it may.
@@ -102,8 +107,8 @@ Task<> execute(Services& services, http::Exchange& exchange) {
   if (const auto* problems = std::get_if<Problems>(&parsed))
     co_return co_await send(exchange, fastapi::wrong(*problems));
   auto& request = std::get<CommandRequest>(parsed);
-  std::vector<std::string> words{"/bin/bash", "-c", std::move(request.command), "bash"};
-  if (!request.arguments.empty()) words[2] += " \"$@\"";
+  if (!request.arguments.empty()) request.command += " \"$@\"";
+  std::vector<std::string> words{"/bin/bash", "-c", "--", std::move(request.command), "bash"};
   for (auto& argument : request.arguments) words.push_back(std::move(argument));
   if (const auto why = unusable(words); !why.empty())
     co_return co_await send(exchange, mistake({.message = kFailed, .detail = why}, *config));
@@ -131,7 +136,7 @@ Task<Result<std::shared_ptr<Process>>> start_shell(const Session& session, Scrip
   const auto written = co_await write_script(session, path, request.code, process.abandoned);
   const bool full = !written && written.error().code == Errc::over_limit && request.code.size() < kWordLimit;
   if (!written && !full) co_return tl::unexpected<Error>(written.error());
-  process.argv = full ? std::vector<std::string>{"/bin/bash", "-c", std::move(request.code), path}
+  process.argv = full ? std::vector<std::string>{"/bin/bash", "-c", "--", std::move(request.code), path}
                       : std::vector<std::string>{"/bin/bash", "--", path};
   for (auto& argument : request.arguments) process.argv.push_back(std::move(argument));
   co_return co_await session.sandbox->start(std::move(process));
@@ -180,7 +185,7 @@ Task<> execute_code(Services& services, http::Exchange& exchange) {
                   : start_shell(session, std::move(request), *path, std::move(process));
   };
   const auto more = [wants_outputs](const Process& process) {
-    return wants_outputs ? fmt::format(R"(,"output_variables":{})", outputs_of(process)) : std::string();
+    return wants_outputs ? outputs_of(process) : std::string();
   };
   co_await run(services, exchange, start, more);
 }

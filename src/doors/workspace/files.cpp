@@ -16,9 +16,9 @@ namespace {
 using sandbox::Helper;
 
 constexpr std::size_t kChunk = 256U << 10;
-constexpr std::size_t kTextShown = 64U << 10;              // of a text where a file should be
-constexpr std::uint64_t kFormRoom = 16ULL << 20;           // what a form may have besides its file
-constexpr std::int64_t kMostRead = std::int64_t{4} << 20;  // of one readfile: an answer holds it three times
+constexpr std::size_t kTextShown = 64U << 10;                // of a text where a file should be
+constexpr std::uint64_t kFormRoom = 16ULL << 20;             // what a form may have besides its file
+constexpr std::int64_t kMostRead = std::int64_t{512} << 10;  // of one readfile: an answer holds it three times
 constexpr std::string_view kMostListed = "10000";
 constexpr std::string_view kInvalid = "Invalid file path";
 
@@ -341,8 +341,9 @@ Task<> read_file(Services& services, http::Exchange& exchange) {
     const auto more = [&](std::string_view part) {
       return from + part.size() < facts->size ? More::comes : More::none;
     };
-    chunk = text_chunk(wanted, more(wanted));
-    if (chunk.used == 0 && !wanted.empty()) chunk = text_chunk(*bytes, more(*bytes));
+    const auto begin = from == 0 ? Begin::of_file : Begin::anywhere;
+    chunk = text_chunk(wanted, begin, more(wanted));
+    if (chunk.used == 0 && !wanted.empty()) chunk = text_chunk(*bytes, begin, more(*bytes));
   } else {
     chunk = {.text = base64(*bytes), .used = bytes->size()};
   }

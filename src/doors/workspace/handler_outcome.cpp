@@ -18,7 +18,7 @@ HandlerOutcome outcome_of(const HandlerEnd& end, const std::optional<std::string
   const auto* result = said == nullptr ? nullptr : said->member("result");
   const auto* code = said == nullptr ? nullptr : said->member("exit_code");
   if (result == nullptr || code == nullptr || code->kind != Value::Kind::integer || code->text.size() != 1)
-    return {.note = "System error: the handler ended without a result of at most 4 MiB\n"};
+    return {.note = "System error: the handler ended without a result of at most 4 MiB and 100000 values\n"};
   return {.exit_code = code->text.front() - '0', .result_json = to_json(*result)};
 }
 

@@ -1,5 +1,5 @@
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/random.hpp"
 #include "doors/workspace/answers.hpp"
@@ -55,12 +55,8 @@ std::optional<double> timeout_of(const Value& event, const config::Config& confi
   if (given->kind == Value::Kind::boolean) {
     seconds = given->flag ? 1 : 0;
   } else if (given->kind == Value::Kind::integer || given->kind == Value::Kind::real) {
-    const auto& text = given->text;
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (failed == std::errc::result_out_of_range)
-      seconds = text.starts_with('-') ? -1 : kLongest;
-    else if (failed != std::errc() || std::isnan(seconds))
-      return std::nullopt;
+    seconds = std::strtod(given->text.c_str(), nullptr);
+    if (std::isnan(seconds)) return std::nullopt;
   } else {
     return std::nullopt;
   }

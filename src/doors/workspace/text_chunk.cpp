@@ -57,17 +57,23 @@ TextChunk gbk(std::string_view bytes, More more) {
   return chunk;
 }
 
+bool ascii(std::string_view bytes) {
+  return std::ranges::all_of(bytes, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 }  // namespace
 
-TextChunk text_chunk(std::string_view bytes, More more) {
+TextChunk text_chunk(std::string_view bytes, Begin begin, More more) {
   const auto cut = more == More::comes ? bytes.substr(0, bytes.size() - unfinished_utf8(bytes)) : bytes;
   if (cut.empty() && more == More::comes) return {};
   if (valid_utf8(cut)) return {.text = std::string(cut), .used = cut.size()};
-  // Somebody began in the middle of a character.
+  // Somebody began in the middle of a character, of which there are more behind: what is plain behind it may as well be
+  // GBK.
   std::size_t inside = 0;
-  while (inside < std::min<std::size_t>(3, cut.size()) && (static_cast<unsigned char>(cut[inside]) & 0xc0) == 0x80)
+  while (begin == Begin::anywhere && inside < std::min<std::size_t>(3, cut.size()) &&
+         (static_cast<unsigned char>(cut[inside]) & 0xc0) == 0x80)
     ++inside;
-  if (inside > 0 && inside < cut.size() && valid_utf8(cut.substr(inside)))
+  if (inside > 0 && valid_utf8(cut.substr(inside)) && !ascii(cut.substr(inside)))
     return {.text = std::string(kReplacement) + std::string(cut.substr(inside)), .used = cut.size()};
   return gbk(bytes, more);
 }

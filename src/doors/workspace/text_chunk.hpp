@@ -15,6 +15,8 @@ struct TextChunk {
 // What is not UTF-8 is GBK, and what is neither is U+FFFD. Ends between two characters while more comes; a piece that
 // is too short for one, which four bytes never are, is not used at all.
 enum class More { comes, none };
-TextChunk text_chunk(std::string_view bytes, More more);
+// Whoever reads from anywhere may have begun within a character: that one is U+FFFD.
+enum class Begin { of_file, anywhere };
+TextChunk text_chunk(std::string_view bytes, Begin begin, More more);
 
 }  // namespace cove::doors::workspace
