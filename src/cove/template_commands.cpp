@@ -172,6 +172,7 @@ void add_build(CLI::App& all, ClientCommands& commands) {
 void add_template_commands(CLI::App& app, ClientCommands& commands) {
   auto* all = app.add_subcommand("template", "What sandboxes start from: the host, or roots built from packages");
   all->require_subcommand(1);
+  all->footer("Examples:\n  cove template list\n  cove create demo --template science\n  cove template delete science");
   add_build(*all, commands);
   {
     auto* command = all->add_subcommand("list", "List the templates of a server");
