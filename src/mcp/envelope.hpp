@@ -1,0 +1,33 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mcp/message.hpp"
+#include "mcp/revision.hpp"
+
+namespace cove::mcp {
+
+// What a modern request says of its sender, in params._meta.
+struct Envelope {
+  boost::json::object capabilities;
+  std::optional<std::string> log_level;
+};
+
+// "io.modelcontextprotocol/NAME".
+std::string envelope_key(std::string_view name);
+// params._meta; null when there is none.
+const boost::json::object* meta_of(const boost::json::object& params);
+// Whether it names a revision at all: then it is meant as a modern request, well-formed or not.
+bool has_envelope(const boost::json::object& params);
+// invalid_params when something is missing or of the wrong type, unsupported_version for a revision that is not served.
+Or<Envelope> read_envelope(const boost::json::object& params);
+// The sentence and the code for a request that should have had one.
+Fault missing_envelope();
+
+// What every modern answer carries.
+void add_envelope(boost::json::object& result, boost::json::object server_info);
+
+}  // namespace cove::mcp

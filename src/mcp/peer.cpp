@@ -1,0 +1,262 @@
+#include "mcp/peer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/random.hpp"
+#include "mcp/envelope.hpp"
+#include "mcp/form.hpp"
+
+namespace cove::mcp {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMostInBatch = 100;
+constexpr std::size_t kMostCalls = 256;  // of one client at once
+constexpr std::array<std::string_view, 8> kLevels{"debug", "info",     "notice", "warning",
+                                                  "error", "critical", "alert",  "emergency"};
+constexpr std::array<std::string_view, 7> kRemoved{
+    "initialize", "ping",        "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
+    "tasks/list", "tasks/result"};
+
+std::optional<std::string_view> text_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr || !value->is_string()) return std::nullopt;
+  return std::string_view(value->as_string());
+}
+
+json::object object_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_object() ? value->as_object() : json::object();
+}
+
+tl::unexpected<Fault> unknown_method(std::string_view method) {
+  return fault(Code::method_not_found, fmt::format("Method not found: {}", method));
+}
+
+// Gathers the answers to a batch. Gives them on when the last who could add one has let go.
+class Batch : public Outlet {
+ public:
+  explicit Batch(std::shared_ptr<Outlet> outlet) : outlet_(std::move(outlet)) {}
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch() override {
+    if (!answers_.empty()) outlet_->send_batch(std::move(answers_));
+  }
+  void send(json::object message) override {
+    if (message.contains("method"))
+      outlet_->send(std::move(message));
+    else
+      answers_.push_back(std::move(message));
+  }
+
+ private:
+  void send_batch(json::array messages) override { outlet_->send_batch(std::move(messages)); }
+
+  std::shared_ptr<Outlet> outlet_;
+  json::array answers_;
+};
+
+}  // namespace
+
+std::optional<Level> find_level(std::string_view name) {
+  const auto found = std::ranges::find(kLevels, name);
+  if (found == kLevels.end()) return std::nullopt;
+  return static_cast<Level>(found - kLevels.begin());
+}
+
+std::string_view name_of(Level level) {
+  return kLevels.at(static_cast<std::size_t>(level));
+}
+
+void Call::cancel() {
+  cancelled_ = true;
+  changed_.notify_all();
+}
+
+void Call::progress(std::string_view message) {
+  if (!wants_progress() || cancelled_) return;
+  json::object step{{"progressToken", token_}, {"progress", ++steps_}};
+  if (has_annotations(revision)) step["message"] = message;
+  outlet_->send(notification_message("notifications/progress", std::move(step)));
+}
+
+void Call::log(Level level, std::string_view logger, json::value data) {
+  if (!wants_log(level) || cancelled_) return;
+  json::object line{{"level", name_of(level)}, {"logger", logger}, {"data", std::move(data)}};
+  outlet_->send(notification_message("notifications/message", std::move(line)));
+}
+
+Peer::Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Service& service, Options options)
+    : executor_(executor),
+      tasks_(tasks),
+      service_(service),
+      options_(std::move(options)),
+      connection_(fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>())),
+      changed_(executor) {}
+
+Peer::~Peer() {
+  cancel_all();
+  service_.forget(connection_);
+}
+
+UnknownId Peer::unknown_id() const {
+  return omits_unknown_ids(revision()) ? UnknownId::omitted : UnknownId::null;
+}
+
+void Peer::refuse(const Fault& fault, Outlet& outlet) {
+  outlet.send(error_message(nullptr, fault, unknown_id()));
+}
+
+void Peer::cancel_all() {
+  for (const auto& [id, call] : calls_) call->cancel();
+}
+
+void Peer::take(const json::value& value, std::shared_ptr<Outlet> outlet) {
+  if (value.is_array())
+    take_batch(value.as_array(), outlet);
+  else
+    take_one(value, outlet);
+}
+
+void Peer::take_batch(const json::array& batch, const std::shared_ptr<Outlet>& outlet) {
+  const bool allowed = initialized() ? has_batches(revision()) : options_.may_be_bare;
+  if (!allowed) return refuse({Code::invalid_request, "Invalid request: this revision has no batches"}, *outlet);
+  if (batch.empty()) return refuse({Code::invalid_request, "Invalid request: an empty batch"}, *outlet);
+  if (batch.size() > kMostInBatch)
+    return refuse({Code::invalid_request, fmt::format("Invalid request: more than {} in a batch", kMostInBatch)},
+                  *outlet);
+  const auto gathered = std::make_shared<Batch>(outlet);
+  for (const auto& element : batch) {
+    const auto* object = element.if_object();
+    const auto method = object != nullptr ? text_of(*object, "method") : std::nullopt;
+    if (method == "initialize")
+      gathered->send(error_message(object->contains("id") ? object->at("id") : nullptr,
+                                   {Code::invalid_request, "Invalid request: initialize stands alone"}, unknown_id()));
+    else
+      take_one(element, gathered);
+  }
+}
+
+void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& outlet) {
+  const bool lenient = options_.may_be_bare && !initialized();
+  auto message = read_message(value, lenient ? Strictness::lenient : Strictness::strict);
+  if (!message) {
+    // Nobody is told of what is wrong with a notification.
+    const auto* object = value.if_object();
+    if (object != nullptr && object->contains("method") && !object->contains("id")) return;
+    return outlet->send(error_message(message.error().id, message.error().fault, unknown_id()));
+  }
+  if (message->kind == Message::Kind::response) return;  // to a question nobody asked
+  if (message->kind == Message::Kind::notification) return hear(*message);
+  const auto refuse_it = [&](Code code, std::string why) {
+    outlet->send(error_message(message->id, {code, std::move(why)}, unknown_id()));
+  };
+  const auto id = json::serialize(message->id);
+  if (calls_.contains(id)) return refuse_it(Code::invalid_request, "Invalid request: a request with this id is served");
+  if (calls_.size() >= kMostCalls)
+    return refuse_it(Code::internal, fmt::format("More than {} requests at once", kMostCalls));
+  const auto call = std::make_shared<Call>(executor_, outlet);
+  call->revision = revision();
+  call->bare = !initialized();
+  call->tenant = options_.tenant;
+  call->key_id = options_.key_id;
+  call->connection = connection_;
+  call->method = std::move(message->method);
+  call->params = std::move(message->params);
+  call->capabilities = capabilities_;
+  call->level_ = level_;
+  if (const auto* meta = meta_of(call->params)) {
+    const auto* token = meta->if_contains("progressToken");
+    if (token != nullptr && (token->is_string() || token->is_int64() || token->is_uint64())) call->token_ = *token;
+  }
+  // At once: what comes next is read in the light of it.
+  if (call->method == "initialize" && !is_modern(*call)) {
+    auto result = initialize(call->params);
+    if (!result) return refuse_it(result.error().code, result.error().message);
+    return outlet->send(result_message(message->id, std::move(*result)));
+  }
+  calls_.emplace(id, call);
+  tasks_.spawn("serve an MCP request", serve(shared_from_this(), call, std::move(message->id)));
+}
+
+void Peer::hear(const Message& notification) {
+  if (notification.method != "notifications/cancelled") return;
+  const auto* id = notification.params.if_contains("requestId");
+  if (id == nullptr) return;
+  const auto found = calls_.find(json::serialize(*id));
+  if (found != calls_.end()) found->second->cancel();
+}
+
+bool Peer::is_modern(Call& call) const {
+  return has_envelope(call.params) && enter_envelope(call);
+}
+
+Task<> Peer::serve(std::shared_ptr<Peer> self, std::shared_ptr<Call> call, json::value id) {
+  auto result = co_await self->answer(*call);
+  self->calls_.erase(json::serialize(id));
+  self->changed_.notify_all();
+  if (call->cancelled()) co_return;
+  if (result)
+    call->outlet_->send(result_message(id, std::move(*result)));
+  else
+    call->outlet_->send(error_message(id, result.error(), self->unknown_id()));
+}
+
+Task<Or<>> Peer::answer(Call& call) {
+  if (has_envelope(call.params)) {
+    if (auto entered = enter_envelope(call); !entered) co_return tl::unexpected<Fault>(entered.error());
+    if (std::ranges::count(kRemoved, call.method) != 0) co_return unknown_method(call.method);
+  } else {
+    if (call.method == "ping") co_return json::object();
+    if (call.method == "logging/setLevel") co_return set_level(call.params);
+    if (call.method == "server/discover") co_return tl::unexpected<Fault>(missing_envelope());
+  }
+  auto result = call.method == "server/discover" ? discover() : co_await service_.serve(call);
+  if (!result) co_return result;
+  auto fitted = fit(std::move(*result), call.method, call.revision, call.bare);
+  if (modern(call.revision)) add_envelope(fitted, service_.info());
+  co_return fitted;
+}
+
+Or<> Peer::initialize(const json::object& params) {
+  if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is initialized already");
+  revision_ = negotiate(text_of(params, "protocolVersion"));
+  capabilities_ = object_of(params, "capabilities");
+  return json::object{{"protocolVersion", name_of(*revision_)},
+                      {"capabilities", service_.capabilities(*revision_)},
+                      {"serverInfo", service_.info()},
+                      {"instructions", service_.instructions()}};
+}
+
+Or<> Peer::discover() const {
+  return json::object{{"supportedVersions", json::array{name_of(kModern)}},
+                      {"capabilities", service_.capabilities(kModern)},
+                      {"instructions", service_.instructions()}};
+}
+
+Or<> Peer::set_level(const json::object& params) {
+  const auto name = text_of(params, "level");
+  const auto level = name ? find_level(*name) : std::nullopt;
+  if (!level)
+    return fault(Code::invalid_params,
+                 fmt::format("Invalid params: level must be one of {}", fmt::join(kLevels, ", ")));
+  level_ = level;
+  return json::object();
+}
+
+Or<> Peer::enter_envelope(Call& call) const {
+  auto envelope = read_envelope(call.params);
+  if (!envelope) return tl::unexpected<Fault>(envelope.error());
+  call.revision = kModern;
+  call.bare = false;
+  call.connection.clear();
+  call.capabilities = std::move(envelope->capabilities);
+  call.level_ = envelope->log_level ? find_level(*envelope->log_level) : std::nullopt;
+  return json::object();
+}
+
+}  // namespace cove::mcp
