@@ -367,7 +367,7 @@ def test_a_full_disk_is_said_to_be_full(tmp_path, fresh_server):
         server = fresh_server(env={"FILE_STORAGE_DIR": str(place)})
         answer = send_file(server, bytes(3 << 20))
         assert answer.status == 507 and isinstance(answer.json["detail"], str)
-        assert os.listdir(place) == [], "and nothing is left of it"
+        assert wait_until(lambda: os.listdir(place) == [], 5), "and nothing is left of it"
         answer = ask(server, "open('f', 'wb').write(bytes(3 << 20))", timeout_ms=20000)
         assert answer.status == 507
         assert ask(server, "open('a', 'w').write('fits')\nopen('f', 'wb').write(bytes(3 << 20))", timeout_ms=20000).status == 507
