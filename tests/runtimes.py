@@ -278,5 +278,5 @@ def begin_program(process, cwd, code, stdin=b"", env=None, **more):
         os.write(process.stdin, stdin)
     process.close_stdin()
     process.send({"op": "begin", "mode": "program", "env": {**ENV, **(env or {})}, "cwd": str(cwd), "code": code, "path": path, **more})
-    assert process.receive() == {"type": "started"}
+    assert process.receive()["type"] == "started"
     return process.status()

@@ -140,7 +140,7 @@ json::object result_of(const Process& process, std::string_view out, std::string
                       {"stdoutTruncated", end.out_bytes > out.size()},
                       {"stderrTruncated", end.err_bytes > err.size()},
                       {"durationMs", end.wall.count()},
-                      {"cpuMs", end.cpu.count()}};
+                      {"cpuMs", cpu_time(process).count()}};
   if (end.signal != 0) result["signal"] = signal_name(end.signal);
   if (!end.note.empty()) result["error"] = replace_invalid_utf8(end.note);
   return result;

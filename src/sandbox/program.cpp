@@ -1,6 +1,8 @@
 #include "sandbox/program.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
 
 #include "sandbox/channel.hpp"
 
@@ -50,6 +52,20 @@ std::optional<std::string> last_message(const Process& process, std::size_t most
     if (event.kind == Event::Kind::channel) records.emplace_back(event.bytes);
   }
   return last_of(records, most);
+}
+
+std::chrono::milliseconds cpu_time(const Process& process) {
+  constexpr std::string_view kStarted = R"({"type":"started","cpu_ms":)";
+  const auto whole = process.end()->cpu;
+  const auto& events = process.events();
+  const auto first = std::ranges::find(events, Event::Kind::channel, &Event::kind);
+  if (first == events.end() || first->bytes.empty()) return whole;
+  auto text = std::string_view(first->bytes).substr(1);  // behind the record's flags
+  if (!text.starts_with(kStarted)) return whole;
+  text.remove_prefix(kStarted.size());
+  std::int64_t before = 0;
+  std::from_chars(text.data(), text.data() + text.size(), before);
+  return std::max(whole - std::chrono::milliseconds(before), std::chrono::milliseconds(0));
 }
 
 }  // namespace cove::sandbox

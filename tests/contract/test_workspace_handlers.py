@@ -134,3 +134,10 @@ def test_the_variables_of_such_servers(fresh_server):
     assert handled(server, code, {})["result"] in (3, 4), "itself among them, and one of ours where it was not needed"
     answer = call(server, "import time\ndef handler(event):\n    time.sleep(60)", {})
     assert (answer.status, answer.json["detail"]["error_detail"]) == (500, "Execution timed out after 2 seconds")
+
+
+def test_processor_time_is_the_handlers_own(server):
+    """Not that of an interpreter that waited for it, or had to be started."""
+    quick = [handled(server, "def handler(event):\n    return 1", {})["metrics"]["cpu_time_ms"] for _ in range(3)]
+    busy = handled(server, "import time\ndef handler(event):\n    until = time.process_time() + 0.3\n    while time.process_time() < until: pass", {})["metrics"]["cpu_time_ms"]
+    assert min(quick) < 10 and 290 <= busy < 600, (quick, busy)

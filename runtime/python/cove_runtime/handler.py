@@ -5,7 +5,7 @@ import sys
 import traceback
 import uuid
 
-from .channel import LARGEST, decode
+from .channel import LARGEST, decode, started
 from .program import execute, flush, settled, without_us
 
 _PATH = "/workspace/handler.py"  # what tracebacks call it; there is no such file
@@ -36,7 +36,7 @@ class Context:
 def run(begin, channel, leave):
     """Never returns: the process ends with the call, by leave(0); what it left running ends with it."""
     module = settled(begin, "handler", _PATH, [_PATH])
-    channel.send('{"type":"started"}')
+    channel.send(started())
     status, result = _called(begin, module)
     flush(sys.stdout)
     flush(sys.stderr)

@@ -12,7 +12,7 @@ import types
 from importlib.machinery import SourceFileLoader
 
 from .birth import settle
-from .channel import LARGEST, decode, encode
+from .channel import LARGEST, decode, encode, started
 from .units import compiled
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -25,7 +25,7 @@ def run(begin, channel, leave):
     if begin.get("write", True):
         _write(path, code)
     module = settled(begin, "__main__", path, begin.get("argv") or [path])
-    channel.send('{"type":"started"}')
+    channel.send(started())
     if not outputs:
         channel.close()
 

@@ -84,7 +84,7 @@ std::string body_of(const Process& process, const Figures& figures) {
   return fmt::format(
       R"({{"stdout":{},"stderr":{},"result":{},"exit_code":{},"metrics":{{"duration_ms":{:.3f},"memory_peak_mb":{:.3f},"cpu_time_ms":{},"timeout_seconds":{:g}}}}})",
       json_text(out), json_text(err), outcome.result_json, outcome.exit_code, figures.wall_ms, figures.peak_mb,
-      end.cpu.count(), figures.timeout_seconds);
+      sandbox::cpu_time(process).count(), figures.timeout_seconds);
 }
 
 Task<Result<sandbox::Lease>> make_place(Services& services, const http::Principal& principal) {
