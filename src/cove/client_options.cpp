@@ -1,7 +1,11 @@
 #include "cove/client_options.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
+#include "base/io.hpp"
 #include "base/units.hpp"
 #include "cove/completion_command.hpp"
 #include "cove/console.hpp"
@@ -129,6 +133,15 @@ client::Request json_request(std::string method, std::string target, const json:
           .target = std::move(target),
           .content_type = "application/json",
           .body = json::serialize(body)};
+}
+
+Result<std::string> code_from(const std::string& code, const std::string& file) {
+  if (!code.empty() && !file.empty()) return fail(Errc::invalid, "either --code or a file, not both");
+  if (!code.empty()) return code;
+  if (file.empty() || file == "-") return read_all(STDIN_FILENO);
+  const UniqueFd opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return fail_errno(errno, "{}", file);
+  return read_all(opened.get());
 }
 
 Result<> set_timeout(json::object& body, const std::string& text) {

@@ -58,6 +58,8 @@ client::Request json_request(std::string method, std::string target, const boost
 
 // "K=V" texts as an object. Errc::invalid names the option.
 Result<boost::json::object> pairs(std::string_view option, const Words& texts);
+// What is to be run: the code that was given, a file's, or standard input's. Errc::invalid when it is both.
+Result<std::string> code_from(const std::string& code, const std::string& file);
 // --timeout, if it was given, as the body's "timeoutSeconds".
 Result<> set_timeout(boost::json::object& body, const std::string& text);
 // An option that may be given again, each time with one value.

@@ -1,6 +1,5 @@
 #include "cove/execution_commands.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -37,19 +36,9 @@ struct SubmitArguments : ExecutionArguments {
   Words arguments, environment;
 };
 
-Result<std::string> code_of(const SubmitArguments& arguments) {
-  if (!arguments.code.empty() && !arguments.file.empty())
-    return fail(Errc::invalid, "either --code or a file, not both");
-  if (!arguments.code.empty()) return arguments.code;
-  if (arguments.file.empty() || arguments.file == "-") return read_all(STDIN_FILENO);
-  const UniqueFd file(::open(arguments.file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return fail_errno(errno, "{}", arguments.file);
-  return read_all(file.get());
-}
-
 Result<json::object> submit_body(const SubmitArguments& arguments) {
   json::object body;
-  COVE_TRY(body["code"], code_of(arguments));
+  COVE_TRY(body["code"], code_from(arguments.code, arguments.file));
   COVE_CHECK(set_timeout(body, arguments.timeout));
   COVE_TRY(auto environment, pairs("--env", arguments.environment));
   if (!environment.empty()) body["env"] = std::move(environment);

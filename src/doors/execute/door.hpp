@@ -11,6 +11,7 @@
 #include "http/router.hpp"
 #include "sandbox/admission.hpp"
 #include "sandbox/registry.hpp"
+#include "sandbox/transfer.hpp"
 #include "store/file_store.hpp"
 #include "store/key_table.hpp"
 

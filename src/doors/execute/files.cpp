@@ -17,18 +17,6 @@ constexpr std::uint64_t kFormRoom = 16ULL << 20;  // what a form may have beside
 constexpr std::uint32_t kPage = 500;
 constexpr std::chrono::seconds kExpiryStep{10};
 
-// Counts as work while it lives.
-class Transfer {
- public:
-  explicit Transfer(Services& services) : services_(services) { ++services.transfers; }
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
-  ~Transfer() { --services_.transfers; }
-
- private:
-  Services& services_;
-};
-
 // Writes the part called "file" to disk as it comes; of several the last counts.
 class UploadSink : public http::PartSink {
  public:
@@ -107,7 +95,7 @@ Task<> upload(Services& services, http::Exchange& exchange) {
   const auto boundary = http::boundary_of(exchange.request().header("Content-Type"));
   if (!boundary) co_return co_await send(exchange, wrong(fastapi::missing_file()));
   if (boundary->empty()) co_return co_await send(exchange, detail(400, "Missing boundary in multipart."));
-  const Transfer transfer(services);
+  const sandbox::Transfer transfer(services.transfers);
   const auto limit = config->files.max_size_bytes;
   UploadSink sink(services.files, limit);
   const auto read = co_await read_form(exchange, *boundary, sink, limit + kFormRoom);
@@ -160,7 +148,7 @@ Task<> download(Services& services, http::Exchange& exchange) {
   // Open, it can be read to its end whatever happens to its name.
   const auto file = services.files.open(*row);
   if (!file) co_return co_await send(exchange, refusal(file.error(), services));
-  const Transfer transfer(services);
+  const sandbox::Transfer transfer(services.transfers);
   http::Response head{.status = 200, .content_type = "application/octet-stream"};
   head.headers.emplace_back("Content-Disposition", http::attachment(row->name));
   if (!co_await exchange.start(std::move(head), row->size_bytes)) co_return;

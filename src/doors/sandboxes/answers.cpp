@@ -226,6 +226,13 @@ Result<std::optional<std::uint64_t>> number_query(const http::Request& request, 
   return std::optional(number);
 }
 
+std::uint64_t first_event(const http::Request& request, std::uint64_t asked) {
+  std::uint64_t last = 0;
+  const auto header = request.header("Last-Event-ID");
+  const auto [end, failed] = std::from_chars(header.data(), header.data() + header.size(), last);
+  return failed == std::errc() ? last + 1 : asked;
+}
+
 json::array degraded(const keeper::Enforcement& enforced) {
   json::array missing;
   if (!enforced.memory) missing.emplace_back("memory");

@@ -43,6 +43,8 @@ Result<sandbox::InstallRequest> parse_install(const boost::json::object& body, c
 // "true", "1", "" (present without a value) and their opposites.
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
+// The event a stream begins with: the header of a browser that comes back wins over the address it first came with.
+std::uint64_t first_event(const http::Request& request, std::uint64_t asked);
 
 // The limits this host does not enforce: every result names them.
 boost::json::array degraded(const keeper::Enforcement& enforced);

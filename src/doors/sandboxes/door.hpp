@@ -13,6 +13,7 @@
 #include "sandbox/installs.hpp"
 #include "sandbox/jobs.hpp"
 #include "sandbox/registry.hpp"
+#include "sandbox/transfer.hpp"
 #include "store/key_table.hpp"
 
 namespace cove::doors::sandboxes {
@@ -34,20 +35,6 @@ struct Services {
   std::map<std::pair<std::string, std::string>, std::string> creating =
       {};             // tenant, Idempotency-Key: hash of the body
   int transfers = 0;  // file work going on now, for which a server that stops waits
-};
-
-// Counts as file work while it lives.
-class Transfer {
- public:
-  explicit Transfer(Services& services) : services_(&services) { ++services.transfers; }
-  Transfer(Transfer&& other) noexcept : services_(std::exchange(other.services_, nullptr)) {}
-  Transfer& operator=(Transfer&&) = delete;
-  ~Transfer() {
-    if (services_ != nullptr) --services_->transfers;
-  }
-
- private:
-  Services* services_;
 };
 
 // `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md). Null: for the table alone,

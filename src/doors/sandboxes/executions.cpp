@@ -216,10 +216,7 @@ Task<> get_events(Services& services, http::Exchange& exchange) {
   if (!named) co_return co_await refuse(exchange, named.error());
   const auto from = number_query(request, "from");
   if (!from) co_return co_await refuse(exchange, from.error());
-  std::uint64_t first = from->value_or(1);
-  std::uint64_t last = 0;
-  const auto header = request.header("Last-Event-ID");
-  if (std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc()) first = last + 1;
+  const auto first = first_event(request, from->value_or(1));
   const sandbox::Sandbox::Activity activity(named->sandbox);
   const auto& job = named->job;
   // It may still stand in line.

@@ -33,7 +33,7 @@ Result<std::string> path_query(const http::Request& request, std::string_view na
 struct Work {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   sandbox::Sandbox::Activity activity;
-  Transfer transfer;
+  sandbox::Transfer transfer;
 };
 
 std::function<bool()> gone(const http::Exchange& exchange) {
@@ -43,7 +43,9 @@ std::function<bool()> gone(const http::Exchange& exchange) {
 Task<Result<Work>> begin(Services& services, const http::Request& request) {
   auto found = co_await find_sandbox(services, request);
   if (!found) co_return tl::unexpected<Error>(found.error());
-  co_return Work{.sandbox = *found, .activity = sandbox::Sandbox::Activity(*found), .transfer = Transfer(services)};
+  co_return Work{.sandbox = *found,
+                 .activity = sandbox::Sandbox::Activity(*found),
+                 .transfer = sandbox::Transfer(services.transfers)};
 }
 
 // Passes the body on to the helper. Fails when it did not come whole: nothing may come of it then.

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cmath>
 
 #include "base/random.hpp"
@@ -240,11 +239,7 @@ Task<> get_execution_events(Services& services, http::Exchange& exchange) {
   if (!named) co_return co_await refuse(exchange, named.error());
   const auto from = number_query(request, "from");
   if (!from) co_return co_await refuse(exchange, from.error());
-  std::uint64_t first = from->value_or(1);
-  // The header of a browser that comes back wins over the address it first came with.
-  std::uint64_t last = 0;
-  const auto header = request.header("Last-Event-ID");
-  if (std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc()) first = last + 1;
+  const auto first = first_event(request, from->value_or(1));
   const sandbox::Sandbox::Activity activity(named->sandbox);
   co_await stream_events(services, exchange, named->execution, first);
 }

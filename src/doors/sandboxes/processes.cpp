@@ -1,6 +1,5 @@
 #include <signal.h>
 
-#include <charconv>
 #include <cmath>
 
 #include "doors/sandboxes/answers.hpp"
@@ -123,12 +122,8 @@ Task<> get_events(Services& services, http::Exchange& exchange) {
   if (!from) co_return co_await refuse(exchange, from.error());
   std::uint64_t first = from->value_or(1);
   if (wants_event_stream(request)) {
-    // The header of a browser that comes back wins over the address it first came with.
-    std::uint64_t last = 0;
-    const auto header = request.header("Last-Event-ID");
-    if (std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc()) first = last + 1;
     const sandbox::Sandbox::Activity activity(named->sandbox);
-    co_return co_await stream_events(services, exchange, named->process, first);
+    co_return co_await stream_events(services, exchange, named->process, first_event(request, first));
   }
   const auto limit = number_query(request, "limit");
   if (!limit) co_return co_await refuse(exchange, limit.error());

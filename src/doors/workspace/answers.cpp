@@ -118,8 +118,9 @@ Task<Or<Session>> open_session_named(Services& services, const http::Principal& 
   while (true) {
     const auto found = co_await services.registry.find(principal.tenant, name);
     if (found) {
-      co_return Session{
-          .sandbox = *found, .activity = sandbox::Sandbox::Activity(*found), .transfer = Transfer(services)};
+      co_return Session{.sandbox = *found,
+                        .activity = sandbox::Sandbox::Activity(*found),
+                        .transfer = sandbox::Transfer(services.transfers)};
     }
     auto request = new_session(*config, principal, name, std::nullopt);
     if (!request) co_return Refused(answer_to(request.error(), "Failed to create session", *config));

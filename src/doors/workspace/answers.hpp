@@ -36,7 +36,7 @@ Task<Or<Value>> read_value(const Services& services, http::Exchange& exchange);
 struct Session {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   sandbox::Sandbox::Activity activity;
-  Transfer transfer;
+  sandbox::Transfer transfer;
 };
 // The one the path names, made if it is missing.
 Task<Or<Session>> open_session(Services& services, http::Exchange& exchange);

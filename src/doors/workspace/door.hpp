@@ -11,6 +11,7 @@
 #include "outbound/client.hpp"
 #include "sandbox/admission.hpp"
 #include "sandbox/registry.hpp"
+#include "sandbox/transfer.hpp"
 #include "store/key_table.hpp"
 
 namespace cove::doors::workspace {
@@ -29,20 +30,6 @@ struct Services {
   std::function<bool()> draining;
   outbound::Client& outbound;
   int transfers = 0;  // file work going on now, for which a server that stops waits
-};
-
-// Counts as file work while it lives.
-class Transfer {
- public:
-  explicit Transfer(Services& services) : services_(&services) { ++services.transfers; }
-  Transfer(Transfer&& other) noexcept : services_(std::exchange(other.services_, nullptr)) {}
-  Transfer& operator=(Transfer&&) = delete;
-  ~Transfer() {
-    if (services_ != nullptr) --services_->transfers;
-  }
-
- private:
-  Services* services_;
 };
 
 // `/workspace/se…` (docs/api.md). Null: for the table alone, nothing may be called.
