@@ -4,6 +4,7 @@
 
 #include "cove/console.hpp"
 #include "doors/execute/door.hpp"
+#include "doors/mcp/door.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
 #include "doors/workspace/door.hpp"
@@ -30,6 +31,7 @@ int routes_command(bool json) {
   doors::sandboxes::add_routes(router, nullptr);
   doors::execute::add_routes(router, nullptr);
   doors::workspace::add_routes(router, nullptr);
+  doors::mcp::add_routes(router, nullptr);
   doors::operators::add_routes(router, nullptr);
   boost::json::array table;
   std::string lines;

@@ -17,6 +17,8 @@
 #include "base/io.hpp"
 #include "config/languages.hpp"
 #include "doors/execute/door.hpp"
+#include "doors/mcp/endpoint.hpp"
+#include "doors/mcp/service.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
 #include "doors/workspace/door.hpp"
@@ -149,6 +151,9 @@ class Front {
   doors::sandboxes::Services sandboxes_;
   doors::execute::Services execute_;
   doors::workspace::Services workspace_;
+  doors::mcp::Services mcp_;
+  doors::mcp::CodeService tools_;
+  doors::mcp::Endpoint endpoint_;
   doors::operators::Services operators_;
   http::Router router_;
   http::Server server_;
@@ -218,12 +223,20 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
                  .config = [this] { return config_; },
                  .draining = [this] { return draining_; },
                  .outbound = outbound_},
+      mcp_{.registry = registry_,
+           .admission = admission_,
+           .tasks = tasks_,
+           .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
+           .config = [this] { return config_; },
+           .draining = [this] { return draining_; }},
+      tools_(mcp_),
+      endpoint_(loop_.get_executor(), tasks_, tools_, {}),
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},
       server_((doors::sandboxes::add_routes(router_, &sandboxes_), doors::execute::add_routes(router_, &execute_),
-               doors::workspace::add_routes(router_, &workspace_), doors::operators::add_routes(router_, &operators_),
-               loop_.get_executor()),
+               doors::workspace::add_routes(router_, &workspace_), doors::mcp::add_routes(router_, &endpoint_),
+               doors::operators::add_routes(router_, &operators_), loop_.get_executor()),
               http_options(*config_), router_, keys_,
               [this](const http::AccessRecord& record) {
                 metrics_.count(record);
@@ -320,6 +333,7 @@ Task<> Front::start() {
     log_.warn("workspace.network is asked for (SANDBOX_ALLOW_NETWORK): sandboxes have no network here");
   tasks_.spawn("keep time", registry_.keep_time());
   tasks_.spawn("deliver callbacks", callbacks_.deliver());
+  tasks_.spawn("keep time of MCP sessions", endpoint_.keep_time());
   tasks_.spawn("expire files", doors::execute::expire_files(execute_));
   co_await server_.serve(std::move(acceptor));
 }

@@ -1,0 +1,94 @@
+#include "doors/mcp/arguments.hpp"
+
+#include <fmt/format.h>
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+
+// Null where the argument was not given.
+const json::value* given(const json::object& arguments, std::string_view name) {
+  const auto* value = arguments.if_contains(name);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+tl::unexpected<Error> wrong_type(std::string_view name, std::string_view wanted) {
+  return fail(Errc::invalid, fmt::format("Invalid argument: {} must be {}", name, wanted));
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> text_argument(const json::object& arguments, std::string_view name) {
+  const auto* value = given(arguments, name);
+  if (value == nullptr) return std::optional<std::string>();
+  if (!value->is_string()) return wrong_type(name, "a string");
+  return std::optional(std::string(value->as_string()));
+}
+
+Result<std::string> needed_text(const json::object& arguments, std::string_view name) {
+  COVE_TRY(const auto text, text_argument(arguments, name));
+  if (!text) return fail(Errc::invalid, fmt::format("Missing required parameter: {}", name));
+  return *text;
+}
+
+Result<bool> flag_argument(const json::object& arguments, std::string_view name) {
+  const auto* value = given(arguments, name);
+  if (value == nullptr) return false;
+  if (!value->is_bool()) return wrong_type(name, "true or false");
+  return value->as_bool();
+}
+
+Result<std::optional<double>> number_argument(const json::object& arguments, std::string_view name) {
+  const auto* value = given(arguments, name);
+  if (value == nullptr) return std::optional<double>();
+  if (!value->is_number()) return wrong_type(name, "a number");
+  return std::optional(value->to_number<double>());
+}
+
+Result<std::vector<std::string>> texts_argument(const json::object& arguments, std::string_view name) {
+  std::vector<std::string> out;
+  const auto* value = given(arguments, name);
+  if (value == nullptr) return out;
+  if (!value->is_array()) return wrong_type(name, "a list of strings");
+  for (const auto& element : value->as_array()) {
+    if (!element.is_string()) return wrong_type(name, "a list of strings");
+    out.emplace_back(element.as_string());
+    if (out.back().find('\0') != std::string::npos) return wrong_type(name, "a list of strings without NUL");
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> variables_argument(const json::object& arguments, std::string_view name) {
+  std::vector<std::string> out;
+  const auto* value = given(arguments, name);
+  if (value == nullptr) return out;
+  if (!value->is_object()) return wrong_type(name, "an object of strings");
+  for (const auto& [key, element] : value->as_object()) {
+    if (!element.is_string()) return wrong_type(fmt::format("{}.{}", name, std::string_view(key)), "a string");
+    auto variable = fmt::format("{}={}", std::string_view(key), std::string_view(element.as_string()));
+    if (key.empty() || key.find('=') != std::string_view::npos || variable.find('\0') != std::string::npos)
+      return wrong_type(name, "an object whose names are neither empty nor contain = or NUL");
+    out.push_back(std::move(variable));
+  }
+  return out;
+}
+
+Result<std::string> path_argument(std::string path, std::string_view name) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", name, why));
+  };
+  while (path.starts_with("./")) path.erase(0, 2);
+  if (path.empty()) return refuse("is empty");
+  if (path.starts_with('/')) return refuse("must be relative to the workspace");
+  if (path.find('\0') != std::string::npos || path.size() > 4096) return refuse("is not a path");
+  for (std::size_t at = 0; at <= path.size();) {
+    const auto slash = std::min(path.find('/', at), path.size());
+    if (std::string_view(path).substr(at, slash - at) == "..") return refuse("must not contain ..");
+    at = slash + 1;
+  }
+  if (path.ends_with('/')) return refuse("names a directory");
+  return path;
+}
+
+}  // namespace cove::doors::mcp

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace cove::doors::mcp {
+
+// The arguments of a call, each of the type that its tool says. Errc::invalid names the one that is not.
+Result<std::optional<std::string>> text_argument(const boost::json::object& arguments, std::string_view name);
+Result<std::string> needed_text(const boost::json::object& arguments, std::string_view name);
+Result<bool> flag_argument(const boost::json::object& arguments, std::string_view name);
+Result<std::optional<double>> number_argument(const boost::json::object& arguments, std::string_view name);
+Result<std::vector<std::string>> texts_argument(const boost::json::object& arguments, std::string_view name);
+// {"NAME": "value"} as "NAME=value".
+Result<std::vector<std::string>> variables_argument(const boost::json::object& arguments, std::string_view name);
+// A path below the workspace: no leading slash, no "..", nothing empty.
+Result<std::string> path_argument(std::string path, std::string_view name);
+
+}  // namespace cove::doors::mcp

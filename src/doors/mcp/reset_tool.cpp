@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include "doors/mcp/arguments.hpp"
+#include "doors/mcp/tool.hpp"
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+using cove::mcp::Call;
+
+Task<json::object> reset(Workshop& workshop, Call& call, json::object arguments) {
+  const auto language = text_argument(arguments, "language");
+  if (!language) co_return sorry(language.error().message);
+  const auto session = text_argument(arguments, "session_id");
+  if (!session) co_return sorry(session.error().message);
+  const auto which = language->value_or("all");
+  if (which != "all" && !workshop.languages.by_name(which)) co_return sorry("Unsupported language: " + which);
+  const auto done = co_await workshop.sessions.reset(call, session->value_or(""), which);
+  if (!done) co_return sorry(done.error().message);
+  auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";
+  sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
+  co_return json::object{{"content", json::array{json::object{{"type", "text"}, {"text", sentence}}}},
+                         {"structuredContent", {{"ended", *done}}},
+                         {"isError", false}};
+}
+
+}  // namespace
+
+Tool reset_tool(const config::Languages& languages) {
+  json::array names{"all"};
+  for (const auto& language : languages.all()) names.emplace_back(language.name);
+  Tool tool;
+  tool.definition = {
+      {"name", "reset_session"},
+      {"title", "Begin anew"},
+      {"description",
+       "Ends sessions: their variables, processes and files are gone. Without session_id it ends the sessions that "
+       "calls without one use, of one "
+       "language or of all."},
+      {"inputSchema",
+       {{"type", "object"},
+        {"properties",
+         {{"language", {{"type", "string"}, {"enum", std::move(names)}, {"default", "all"}}},
+          {"session_id", {{"type", "string"}, {"description", "The session to end"}}}}}}},
+      {"outputSchema",
+       {{"type", "object"}, {"properties", {{"ended", {{"type", "integer"}}}}}, {"required", json::array{"ended"}}}},
+      {"annotations",
+       {{"readOnlyHint", false}, {"destructiveHint", true}, {"idempotentHint", true}, {"openWorldHint", false}}}};
+  tool.run = reset;
+  return tool;
+}
+
+}  // namespace cove::doors::mcp
