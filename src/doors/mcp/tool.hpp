@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/languages.hpp"
+#include "doors/mcp/recent_outputs.hpp"
 #include "doors/mcp/sessions.hpp"
 
 namespace cove::doors::mcp {
@@ -15,6 +16,7 @@ struct Workshop {
   Services& services;
   Sessions sessions;
   config::Languages languages;
+  RecentOutputs outputs = {};
 };
 
 // One tool as clients see it, and what it does. Faults a model can act on are answers, not errors.
