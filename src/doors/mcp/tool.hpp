@@ -27,9 +27,6 @@ struct Tool {
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
 
-// An answer that says what was wrong, and what to do about it.
-boost::json::object sorry(std::string sentence);
-
 std::vector<Tool> all_tools(const config::Languages& languages);
 // In the other files.
 Tool execute_tool(const config::Languages& languages);
