@@ -142,7 +142,7 @@ class Scan {
       case Where::anywhere:
         return true;
       case Where::word_start:
-        return among(" \t\n;&|()`", before());
+        return among(" \t\n;&|`", before());
       case Where::line_start:
         return at_line_start();
       case Where::file_start:
@@ -255,9 +255,14 @@ class Scan {
     value_ = true;
   }
 
+  // And not an operator. "puts /x/" is a literal, "a / b" is none.
+  [[nodiscard]] bool may_be_literal() const {
+    return !value_ || (grammar_.words == Words::lines && before() == ' ' && !among(" =\n", next()));
+  }
+
   // %w[…] of Ruby.
   bool percent() {
-    if (grammar_.quoting != Quoting::ruby || value_ || code_[at_] != '%') return false;
+    if (grammar_.quoting != Quoting::ruby || code_[at_] != '%' || !may_be_literal()) return false;
     const auto delimiter = at_ + (among("wWiIqQrsx", next()) ? 2 : 1);
     if (delimiter >= code_.size() || !among("([{<|!/", code_[delimiter])) return false;
     go_after(at_, after_delimited(delimiter));
@@ -270,9 +275,9 @@ class Scan {
     constexpr auto kTwo = std::to_array<std::string_view>({"s", "tr", "y"});
     const bool two = std::ranges::count(kTwo, word) > 0;
     if (grammar_.quoting != Quoting::perl || (!two && std::ranges::count(kOne, word) == 0)) return false;
-    if (word_at > 0 && among("$@%&>{", code_[word_at - 1])) return false;
+    if (word_at > 0 && among("$@%&>{-", code_[word_at - 1])) return false;
     auto from = code_.find_first_not_of(" \t\n", at_);
-    if (from == npos || is_name(code_[from]) || among(",;=)}", code_[from]) || (code_[from] == '#' && from != at_))
+    if (from == npos || is_name(code_[from]) || among(";=)}", code_[from]) || (among("#,", code_[from]) && from != at_))
       return false;
     auto end = after_delimited(from);
     if (two && end != npos) {
@@ -285,7 +290,7 @@ class Scan {
   }
 
   bool slashes() {
-    if (!grammar_.slashes || value_ || code_[at_] != '/' || at_ < no_slashes_before_) return false;
+    if (!grammar_.slashes || code_[at_] != '/' || !may_be_literal() || at_ < no_slashes_before_) return false;
     const auto end = line_end(at_);
     bool in_class = false;
     for (auto i = at_ + 1; i < end; ++i) {
@@ -312,6 +317,11 @@ class Scan {
       value_ = true;
       return true;
     }
+    if (grammar_.quoting == Quoting::ruby && c == '?' && !value_ && among("()[]{}'\"`/@#", next())) {
+      at_ += 2;
+      value_ = true;
+      return true;
+    }
     if (!grammar_.characters || c != '\'') return false;
     auto end = at_ + 2;
     while (end < code_.size() && (static_cast<unsigned char>(code_[end]) & 0xC0) == 0x80) ++end;
@@ -321,7 +331,7 @@ class Scan {
     return true;
   }
 
-  // ${x%)} of shells; $) and $# of Perl.
+  // ${x%)} of shells; $# and $' of Perl.
   bool variable() {
     if (code_[at_] != '$') return false;
     if (is_shell() && next() == '{' && at_ >= no_braces_before_) {
@@ -332,7 +342,7 @@ class Scan {
       return true;
     }
     if (grammar_.quoting != Quoting::perl) return false;
-    at_ += among("{$@%:^", next()) || is_name(next()) ? 1 : 2;
+    at_ += among("#'\"`/\\]", next()) ? 2 : 1;
     value_ = true;
     return true;
   }
@@ -410,7 +420,7 @@ class Scan {
       value_ = false;
       command_ = true;
     } else {
-      value_ = c != '}';
+      value_ = c != '}' || grammar_.words == Words::lines;
       command_ = false;
       close(from, grammar_.brackets.substr(which, 1));
     }
@@ -446,13 +456,14 @@ class Scan {
     const bool goes_on = std::ranges::count(grammar_.go_on, text) > 0;
     if (quoted_by(text, from)) return;
     if (counts(from, text)) block(from, text);
+    if (is_shell()) of_for_ = command_ && text == "for" ? 1 : of_for_ == 1 ? 2 : 0;
     value_ = !goes_on;
     command_ = is_shell() && (text == "{" || text == "!" || (command_ && goes_on));
   }
 
   // Whether a word that could be of a block is one.
   [[nodiscard]] bool counts(std::size_t from, std::string_view text) const {
-    if (is_shell()) return command_;
+    if (is_shell()) return command_ || (of_for_ == 2 && text == "do");
     const char left = from > 0 ? code_[from - 1] : '\n';
     if (among(".@$:", left)) return false;
     const bool key = grammar_.words == Words::lines && at_ < code_.size() && code_[at_] == ':' && next() != ':';
@@ -535,6 +546,7 @@ class Scan {
   bool value_ = false;       // what came last is one
   bool command_ = true;      // one may begin here
   bool expects_do_ = false;  // that is part of a loop
+  int of_for_ = 0;           // how many words of "for x do" came
   std::optional<Statement> statement_;
   std::optional<Statement> expects_block_;
   std::optional<BasicProblem> problem_;

@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
          "echo done; fi ;;\n"
          "  esac\ndone\necho if $# ${x#(} ${y:-)} \\( $((1 << 2)) # (\ncat <<'EOF' <<-E2\nit's ( \nEOF\n\t'\n\tE2\ncat "
          "<<< '('\n"},
-        {"ShellFunctions", "sh", "f() { if [ -n \"$1\" ]; then return; fi; }\nwhile read -r x; do f; done < file\n"},
+        {"ShellFunctions", "sh",
+         "f() { if [ -n \"$1\" ]; then return; fi; }\nwhile read -r x; do f; done < file\nfor x do echo; done\n"},
         {"Zsh", "zsh", "if [[ -n $1 ]]; then echo $'it\\'s'; fi\n"},
         {"Fish", "fish",
          "function f\n  if test $x; echo end\n  else if true\n    echo \"$(echo \")\")\"\n  end\n  switch $x\n case "
@@ -69,9 +70,10 @@ INSTANTIATE_TEST_SUITE_P(
          "x = if true then 1 else 2 end\nwhile x do x = nil end\n[1].each do |i| puts \"#{i} #{\"(\"}\" end\n"
          "h = { if: 1, :end => %w[( [ ]], r: /[(']/ }\nreturn if x\nputs <<~EOS.strip, <<-'X'\n  it's (\nEOS\n  (\n  "
          "X\n"
-         "class << self; end\nbegin; end while x\n__END__\n(((\n"},
+         "class << self; end\nbegin; end while x\nsplit /'/\nf { 1 } if x == ?(\n__END__\n(((\n"},
         {"Perl", "perl",
-         "my $n = $#{$x} + $#y; $) = 1; my %h = (s => 1, y => 2); $h{m} = qw{a (};\n$x =~ s{(}{)}g; $x =~ tr/'//d;\n"
+         "my $n = $#{$x} + $#y; sub f($$) { -s $x } my %h = (s => 1, y => 2); $h{m} = qw{a (};\n$x =~ s{(}{)}g; $x =~ "
+         "tr/'//d;\n"
          "if ($x =~ m/'(/ and /\"/) { print <<\"E\", q(it's), \"\\\"\" } # (\nit's "
          "(\nE\n=pod\n\n((\n\n=cut\n1;\n__END__\n((\n"},
         {"Php", "php",
