@@ -111,6 +111,20 @@ struct Workspace {
   bool operator==(const Workspace&) const = default;
 };
 
+// In which form the MCP door answers: both generations of clients at once, or exactly as one of them knows it.
+enum class McpProfile { superset, streaming, batch };
+
+// The MCP door.
+struct Mcp {
+  McpProfile profile = McpProfile::superset;
+  std::string server_name;                   // as clients see it
+  std::chrono::milliseconds timeout{};       // of a call that asks for none
+  std::uint32_t sessions = 0;                // of one tenant
+  std::chrono::milliseconds session_idle{};  // a session that was not used so long ends
+  std::chrono::milliseconds unnamed_idle{};  // the same, where every call has a new one
+  bool operator==(const Mcp&) const = default;
+};
+
 // Files that clients keep here for their runs.
 struct FileStorage {
   std::string directory;  // empty: below state_dir
@@ -193,6 +207,7 @@ struct Config {
   Callbacks callbacks;
   Dependencies dependencies;
   Workspace workspace;
+  Mcp mcp;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };

@@ -287,6 +287,7 @@ TEST(Load, UnderstandsTheVariablesOfWorkspaceServers) {
   EXPECT_EQ(config.workspace.efast_token, "t");
   EXPECT_EQ(config.workspace.efast_timeout, std::chrono::seconds(9));
   EXPECT_EQ(config.log.level, LogLevel::error);
+  EXPECT_EQ(with({{"EXECUTION_TIMEOUT", "7"}}).mcp.timeout, std::chrono::seconds(7));
   EXPECT_EQ(with({{"MEMORY_LIMIT", "300"}}).workspace.memory_bytes, 300U << 20) << "a bare number is MB";
   EXPECT_EQ(with({{"MEMORY_LIMIT", "32GB"}}).workspace.memory_bytes, 32ULL << 30);
   EXPECT_EQ(with({}).workspace.efast_url, "http://efast-private:9123");

@@ -265,6 +265,28 @@ const auto& table() {
        "of "
        "workspace.efast_url always may"},
 
+      {"mcp.profile",
+       choice,
+       "superset",
+       live,
+       [](Config& c) -> auto& { return c.mcp.profile; },
+       "How execute_code answers: for clients of both generations (superset), a block for every line of output "
+       "(streaming), or one for each stream (batch)",
+       0,
+       0,
+       {"superset", "streaming", "batch"}},
+      {"mcp.server_name", text, "cove", live, [](Config& c) -> auto& { return c.mcp.server_name; },
+       "The name that MCP clients are told"},
+      {"mcp.timeout", duration, "30s", live, [](Config& c) -> auto& { return c.mcp.timeout; },
+       "Wall time of an execute_code that asks for none; exec.max_timeout is the longest it may ask for", 1,
+       365 * kDay},
+      {"mcp.sessions", count, "100", live, [](Config& c) -> auto& { return c.mcp.sessions; },
+       "Sessions of one tenant; the one that was not used for longest makes way for another", 1, 100'000},
+      {"mcp.session_idle", duration, "1h", live, [](Config& c) -> auto& { return c.mcp.session_idle; },
+       "A session that was not used for so long ends", kSecond, 365 * kDay},
+      {"mcp.unnamed_idle", duration, "10m", live, [](Config& c) -> auto& { return c.mcp.unnamed_idle; },
+       "The same for the session of a call that stands alone and names none", kSecond, 365 * kDay},
+
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},
   });
@@ -315,6 +337,7 @@ std::span<const Alias> aliases() {
       {"EFAST_DOWNLOADER_URL", "workspace.efast_url", ""},
       {"EFAST_TOKEN", "workspace.efast_token", ""},
       {"DOWNLOADER_TIMEOUT", "workspace.efast_timeout", "s"},
+      {"EXECUTION_TIMEOUT", "mcp.timeout", "s"},
       {"log_level", "log.level", ""},
       {"LOG_LEVEL", "log.level", ""},
       {"LOG_FORMAT", "log.format", ""},

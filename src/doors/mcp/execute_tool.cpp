@@ -12,6 +12,7 @@ namespace {
 
 namespace json = boost::json;
 using cove::mcp::Call;
+using cove::mcp::Or;
 
 constexpr std::size_t kMostLines = 2000;                       // as blocks of their own
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;       // of them together
@@ -144,7 +145,7 @@ json::object answer_of(const RunRequest& request, const Session& session, const 
   return {{"content", std::move(content)}, {"structuredContent", std::move(structured)}, {"isError", ran.not_started}};
 }
 
-Task<json::object> execute(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
   auto request = parse(workshop, arguments);
   if (!request) co_return sorry(request.error().message);
   const auto name = text_argument(arguments, "session_id");

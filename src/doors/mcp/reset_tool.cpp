@@ -10,8 +10,9 @@ namespace {
 
 namespace json = boost::json;
 using cove::mcp::Call;
+using cove::mcp::Or;
 
-Task<json::object> reset(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> reset(Workshop& workshop, Call& call, json::object arguments) {
   const auto language = text_argument(arguments, "language");
   if (!language) co_return sorry(language.error().message);
   const auto session = text_argument(arguments, "session_id");

@@ -45,7 +45,7 @@ CodeService::CodeService(Services& services)
       tools_(all_tools(workshop_.languages)) {}
 
 json::object CodeService::info() const {
-  return {{"name", "cove"}, {"title", "Cove"}, {"version", COVE_VERSION}};
+  return {{"name", workshop_.services.config()->mcp.server_name}, {"title", "Cove"}, {"version", COVE_VERSION}};
 }
 
 std::string CodeService::instructions() const {

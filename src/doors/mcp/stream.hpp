@@ -84,6 +84,7 @@ class AnswerOutlet : public cove::mcp::Outlet {
   ~AnswerOutlet() override;
   void send(boost::json::object message) override;
   void send_batch(boost::json::array messages) override;
+  [[nodiscard]] bool carries_everything() const override { return false; }
 
  private:
   std::shared_ptr<Answer> answer_;

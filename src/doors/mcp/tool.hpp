@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/languages.hpp"
+#include "doors/mcp/recent_outputs.hpp"
 #include "doors/mcp/sessions.hpp"
 
 namespace cove::doors::mcp {
@@ -15,12 +16,13 @@ struct Workshop {
   Services& services;
   Sessions sessions;
   config::Languages languages;
+  RecentOutputs outputs = {};
 };
 
 // One tool as clients see it, and what it does. Faults a model can act on are answers, not errors.
 struct Tool {
   boost::json::object definition;  // name, title, description, inputSchema, outputSchema, annotations
-  std::function<Task<boost::json::object>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
+  std::function<Task<cove::mcp::Or<>>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
 
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
