@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nettle/hmac.h>
+#include <nettle/memops.h>
 #include <nettle/sha2.h>
 
 namespace cove {
@@ -45,6 +46,10 @@ std::string hmac_sha256_hex(std::string_view key, std::string_view bytes) {
   std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
   hmac_sha256_digest(&context, digest.size(), digest.data());
   return hex_of(digest);
+}
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && memeql_sec(a.data(), b.data(), a.size()) != 0;
 }
 
 }  // namespace cove

@@ -22,4 +22,7 @@ class Sha256 {
 // HMAC-SHA256 as 64 characters of [0-9a-f].
 std::string hmac_sha256_hex(std::string_view key, std::string_view bytes);
 
+// Takes as long for any two texts of one length.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
 }  // namespace cove

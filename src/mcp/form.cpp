@@ -79,7 +79,7 @@ json::object fit(json::object result, std::string_view method, Revision revision
   if (method == "prompts/list") fit_entries(result, "prompts", revision);
   if (method == "resources/list") fit_entries(result, "resources", revision);
   if (method == "resources/templates/list") fit_entries(result, "resourceTemplates", revision);
-  if (modern(revision)) add_caching(result, method);
+  if (modern(revision) && !result.contains("resultType")) add_caching(result, method);
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "base/random.hpp"
 #include "mcp/envelope.hpp"
 #include "mcp/form.hpp"
+#include "mcp/rounds.hpp"
 
 namespace cove::mcp {
 namespace {
@@ -16,8 +17,6 @@ namespace json = boost::json;
 
 constexpr std::size_t kMostInBatch = 100;
 constexpr std::size_t kMostCalls = 256;  // of one client at once
-constexpr std::array<std::string_view, 8> kLevels{"debug", "info",     "notice", "warning",
-                                                  "error", "critical", "alert",  "emergency"};
 constexpr std::array<std::string_view, 7> kRemoved{
     "initialize", "ping",        "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
     "tasks/list", "tasks/result"};
@@ -55,6 +54,7 @@ class Batch : public Outlet {
 
  private:
   void send_batch(json::array messages) override { outlet_->send_batch(std::move(messages)); }
+  [[nodiscard]] bool carries_everything() const override { return outlet_->carries_everything(); }
 
   std::shared_ptr<Outlet> outlet_;
   json::array answers_;
@@ -62,41 +62,15 @@ class Batch : public Outlet {
 
 }  // namespace
 
-std::optional<Level> find_level(std::string_view name) {
-  const auto found = std::ranges::find(kLevels, name);
-  if (found == kLevels.end()) return std::nullopt;
-  return static_cast<Level>(found - kLevels.begin());
-}
-
-std::string_view name_of(Level level) {
-  return kLevels.at(static_cast<std::size_t>(level));
-}
-
-void Call::cancel() {
-  cancelled_ = true;
-  changed_.notify_all();
-}
-
-void Call::progress(std::string_view message) {
-  if (!wants_progress() || cancelled_) return;
-  json::object step{{"progressToken", token_}, {"progress", ++steps_}};
-  if (has_annotations(revision)) step["message"] = message;
-  outlet_->send(notification_message("notifications/progress", std::move(step)));
-}
-
-void Call::log(Level level, std::string_view logger, json::value data) {
-  if (!wants_log(level) || cancelled_) return;
-  json::object line{{"level", name_of(level)}, {"logger", logger}, {"data", std::move(data)}};
-  outlet_->send(notification_message("notifications/message", std::move(line)));
-}
-
 Peer::Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Service& service, Options options)
     : executor_(executor),
       tasks_(tasks),
       service_(service),
       options_(std::move(options)),
       connection_(fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>())),
-      changed_(executor) {}
+      changed_(executor),
+      revision_(options_.assumed),
+      inquiry_(std::make_shared<Inquiry>(options_.patience)) {}
 
 Peer::~Peer() {
   cancel_all();
@@ -113,6 +87,10 @@ void Peer::refuse(const Fault& fault, Outlet& outlet) {
 
 void Peer::cancel_all() {
   for (const auto& [id, call] : calls_) call->cancel();
+}
+
+void Peer::notify(std::string_view method, json::object params) {
+  if (ready_ && spoken_on_) spoken_on_->send(notification_message(method, std::move(params)));
 }
 
 void Peer::take(const json::value& value, std::shared_ptr<Outlet> outlet) {
@@ -150,7 +128,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
     if (object != nullptr && object->contains("method") && !object->contains("id")) return;
     return outlet->send(error_message(message.error().id, message.error().fault, unknown_id()));
   }
-  if (message->kind == Message::Kind::response) return;  // to a question nobody asked
+  if (message->kind == Message::Kind::response) return inquiry_->hear(*message);
   if (message->kind == Message::Kind::notification) return hear(*message);
   const auto refuse_it = [&](Code code, std::string why) {
     outlet->send(error_message(message->id, {code, std::move(why)}, unknown_id()));
@@ -165,10 +143,12 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   call->tenant = options_.tenant;
   call->key_id = options_.key_id;
   call->connection = connection_;
+  call->id = message->id;
   call->method = std::move(message->method);
   call->params = std::move(message->params);
   call->capabilities = capabilities_;
   call->level_ = level_;
+  if (initialized() && outlet->carries_everything()) call->ask_by(inquiry_);
   if (const auto* meta = meta_of(call->params)) {
     const auto* token = meta->if_contains("progressToken");
     if (token != nullptr && (token->is_string() || token->is_int64() || token->is_uint64())) call->token_ = *token;
@@ -184,6 +164,8 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
 }
 
 void Peer::hear(const Message& notification) {
+  if (notification.method == "notifications/initialized" || notification.method == "initialized")
+    ready_ = initialized();
   if (notification.method != "notifications/cancelled") return;
   const auto* id = notification.params.if_contains("requestId");
   if (id == nullptr) return;
@@ -241,9 +223,7 @@ Or<> Peer::discover() const {
 Or<> Peer::set_level(const json::object& params) {
   const auto name = text_of(params, "level");
   const auto level = name ? find_level(*name) : std::nullopt;
-  if (!level)
-    return fault(Code::invalid_params,
-                 fmt::format("Invalid params: level must be one of {}", fmt::join(kLevels, ", ")));
+  if (!level) return fault(Code::invalid_params, fmt::format("Invalid params: level must be one of {}", level_names()));
   level_ = level;
   return json::object();
 }
@@ -255,6 +235,12 @@ Or<> Peer::enter_envelope(Call& call) const {
   call.bare = false;
   call.connection.clear();
   call.capabilities = std::move(envelope->capabilities);
+  call.asker_.reset();
+  if (may_ask_in(call.method)) {
+    auto rounds = Rounds::open(call, service_.seal());
+    if (!rounds) return tl::unexpected<Fault>(rounds.error());
+    call.asker_ = std::move(*rounds);
+  }
   call.level_ = envelope->log_level ? find_level(*envelope->log_level) : std::nullopt;
   return json::object();
 }

@@ -1,73 +1,19 @@
 #pragma once
 
 #include <boost/json.hpp>
-#include <cstdint>
-#include <functional>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "async/signal.hpp"
-#include "async/task.hpp"
 #include "async/task_group.hpp"
-#include "mcp/message.hpp"
-#include "mcp/revision.hpp"
+#include "mcp/call.hpp"
+#include "mcp/inquiry.hpp"
+#include "mcp/seal.hpp"
 
 namespace cove::mcp {
-
-using async::Task;
-
-// Takes whole messages for the client, in order.
-class Outlet {
- public:
-  virtual ~Outlet() = default;
-  virtual void send(boost::json::object message) = 0;
-  virtual void send_batch(boost::json::array messages) = 0;
-};
-
-enum class Level : std::uint8_t { debug, info, notice, warning, error, critical, alert, emergency };
-std::optional<Level> find_level(std::string_view name);
-std::string_view name_of(Level level);
-
-class Peer;
-
-// One request while it is served: who asks, in which revision, and a way to tell what happens meanwhile.
-class Call {
- public:
-  Revision revision = kOldest;
-  bool bare = false;  // nobody has said `initialize`
-  std::string tenant;
-  std::string key_id;
-  std::string connection;  // what calls of one client have in common; "" where each stands alone
-  std::string method;
-  boost::json::object params;
-  boost::json::object capabilities;  // the client's
-
-  Call(boost::asio::any_io_executor executor, std::shared_ptr<Outlet> outlet)
-      : changed_(std::move(executor)), outlet_(std::move(outlet)) {}
-
-  // Nobody waits any more: whatever was begun is to be ended.
-  [[nodiscard]] bool cancelled() const { return cancelled_; }
-  [[nodiscard]] async::Signal& changed() { return changed_; }
-  void cancel();
-
-  [[nodiscard]] bool wants_progress() const { return !token_.is_null(); }
-  // Counts itself up.
-  void progress(std::string_view message);
-  [[nodiscard]] bool wants_log(Level level) const { return level_ && level >= *level_; }
-  void log(Level level, std::string_view logger, boost::json::value data);
-
- private:
-  friend class Peer;
-  async::Signal changed_;
-  std::shared_ptr<Outlet> outlet_;
-  boost::json::value token_ = nullptr;
-  std::optional<Level> level_;
-  std::uint64_t steps_ = 0;
-  bool cancelled_ = false;
-};
 
 // What a server offers: everything that is not the protocol's own.
 class Service {
@@ -81,6 +27,10 @@ class Service {
   virtual Task<Or<>> serve(Call& call) = 0;
   // A client that had a connection of its own is gone.
   virtual void forget(const std::string& connection) = 0;
+  // Of a tool; empty when there is none of that name.
+  virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
+  // Of what clients are given to keep.
+  virtual const Seal& seal() const = 0;
 };
 
 // One client, as far as a server remembers it: the revision and what it said of itself. Speaks the protocol around a
@@ -92,6 +42,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string key_id = {};
     // May begin without `initialize`, and leave out `jsonrpc`: one that is piped a line.
     bool may_be_bare = false;
+    // Said nothing and never will, but is taken to speak this.
+    std::optional<Revision> assumed = {};
+    std::chrono::milliseconds patience{std::chrono::minutes(2)};  // with a client that was asked something
   };
   Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Service& service, Options options);
   Peer(const Peer&) = delete;
@@ -109,6 +62,10 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void take(const boost::json::value& value, std::shared_ptr<Outlet> outlet);
   // What came was no JSON.
   void refuse(const Fault& fault, Outlet& outlet);
+  // Where messages go that belong to no request; another one takes its place. Until there is one, they go nowhere.
+  void speak_on(std::shared_ptr<Outlet> outlet) { spoken_on_ = std::move(outlet); }
+  // Reaches a client that has said that it is initialized.
+  void notify(std::string_view method, boost::json::object params);
   // Ends whatever is being served; nothing is answered any more.
   void cancel_all();
 
@@ -135,6 +92,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
   boost::json::object capabilities_;
   std::optional<Level> level_;
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id
+  std::shared_ptr<Inquiry> inquiry_;
+  std::shared_ptr<Outlet> spoken_on_;
+  bool ready_ = false;  // it said so after `initialize`
 };
 
 }  // namespace cove::mcp

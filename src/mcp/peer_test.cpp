@@ -40,6 +40,8 @@ struct Echo : Service {
     co_return json::object{{"method", call.method}, {"revision", name_of(call.revision)}, {"bare", call.bare}};
   }
   void forget(const std::string&) override { ++forgotten; }
+  const Seal& seal() const override { return seal_; }
+  Seal seal_;
   async::Signal release;
   bool released = false;
   int ended = 0;

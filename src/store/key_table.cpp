@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "base/sha256.hpp"
 #include "store/columns.hpp"
 #include "store/secret.hpp"
 

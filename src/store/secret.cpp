@@ -1,7 +1,6 @@
 #include "store/secret.hpp"
 
 #include <fmt/format.h>
-#include <nettle/memops.h>
 #include <nettle/sha2.h>
 
 #include <array>
@@ -51,10 +50,6 @@ std::string sha256_hex(std::string_view bytes) {
   std::string out;
   for (const auto byte : digest) fmt::format_to(std::back_inserter(out), "{:02x}", byte);
   return out;
-}
-
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && memeql_sec(a.data(), b.data(), a.size()) != 0;
 }
 
 }  // namespace cove::store

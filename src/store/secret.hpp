@@ -16,7 +16,5 @@ std::string shown_prefix(std::string_view key);
 
 // 64 characters of [0-9a-f]. A key is random, so one round without salt is enough: there is no dictionary to try.
 std::string sha256_hex(std::string_view bytes);
-// Takes as long for any two texts of one length.
-bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace cove::store

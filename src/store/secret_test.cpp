@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "base/sha256.hpp"
+
 namespace cove::store {
 namespace {
 

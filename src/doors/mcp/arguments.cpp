@@ -74,6 +74,15 @@ Result<std::vector<std::string>> variables_argument(const json::object& argument
   return out;
 }
 
+Result<config::Language> language_argument(const json::object& arguments, const config::Languages& languages) {
+  COVE_TRY(const auto name, needed_text(arguments, "language"));
+  const auto known = languages.by_name(name);
+  if (known) return *known;
+  std::string names;
+  for (const auto& one : languages.all()) names += (names.empty() ? "" : ", ") + one.name;
+  return fail(Errc::invalid, fmt::format("Unsupported language: {}. Supported: {}", name, names));
+}
+
 Result<std::string> path_argument(std::string path, std::string_view name) {
   const auto refuse = [&](std::string_view why) {
     return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", name, why));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "config/languages.hpp"
 
 namespace cove::doors::mcp {
 
@@ -18,6 +19,8 @@ Result<std::optional<double>> number_argument(const boost::json::object& argumen
 Result<std::vector<std::string>> texts_argument(const boost::json::object& arguments, std::string_view name);
 // {"NAME": "value"} as "NAME=value".
 Result<std::vector<std::string>> variables_argument(const boost::json::object& arguments, std::string_view name);
+// `language`, which has to be one there is. Errc::invalid lists those.
+Result<config::Language> language_argument(const boost::json::object& arguments, const config::Languages& languages);
 // A path below the workspace: no leading slash, no "..", nothing empty.
 Result<std::string> path_argument(std::string path, std::string_view name);
 

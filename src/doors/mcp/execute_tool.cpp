@@ -2,7 +2,9 @@
 
 #include "base/clock.hpp"
 #include "doors/mcp/arguments.hpp"
+#include "doors/mcp/content.hpp"
 #include "doors/mcp/run.hpp"
+#include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
 
 namespace cove::doors::mcp {
@@ -10,51 +12,16 @@ namespace {
 
 namespace json = boost::json;
 using cove::mcp::Call;
+using cove::mcp::Or;
 
 constexpr std::size_t kMostLines = 2000;                       // as blocks of their own
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;       // of them together
 constexpr std::size_t kMostStructured = std::size_t{1} << 20;  // of each stream beside them
 
-json::object text_block(std::string text) {
-  return {{"type", "text"}, {"text", std::move(text)}};
-}
-
-json::object schema(std::initializer_list<std::pair<std::string_view, json::object>> properties,
-                    std::initializer_list<std::string_view> required) {
-  json::object all;
-  for (const auto& [name, property] : properties) all[name] = property;
-  json::array needed;
-  for (const auto name : required) needed.emplace_back(name);
-  return {{"type", "object"}, {"properties", std::move(all)}, {"required", std::move(needed)}};
-}
-
-json::object property(std::string_view type, std::string_view description) {
-  return {{"type", type}, {"description", description}};
-}
-
-json::array names_of(const config::Languages& languages) {
-  json::array names;
-  for (const auto& language : languages.all()) names.emplace_back(language.name);
-  return names;
-}
-
 Result<RunRequest> parse(const Workshop& workshop, const json::object& arguments) {
   RunRequest request;
-  COVE_TRY(const auto language, needed_text(arguments, "language"));
+  COVE_TRY(request.language, language_argument(arguments, workshop.languages));
   COVE_TRY(request.code, needed_text(arguments, "code"));
-  auto known = workshop.languages.by_name(language);
-  if (!known) {
-    return fail(Errc::invalid, fmt::format("Unsupported language: {}. Supported: {}", language,
-                                           fmt::join(
-                                               [&] {
-                                                 std::vector<std::string> names;
-                                                 for (const auto& one : workshop.languages.all())
-                                                   names.push_back(one.name);
-                                                 return names;
-                                               }(),
-                                               ", ")));
-  }
-  request.language = std::move(*known);
   COVE_TRY(const auto filename, text_argument(arguments, "filename"));
   if (filename && !filename->empty()) {
     COVE_TRY(request.filename, path_argument(*filename, "filename"));
@@ -178,7 +145,7 @@ json::object answer_of(const RunRequest& request, const Session& session, const 
   return {{"content", std::move(content)}, {"structuredContent", std::move(structured)}, {"isError", ran.not_started}};
 }
 
-Task<json::object> execute(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
   auto request = parse(workshop, arguments);
   if (!request) co_return sorry(request.error().message);
   const auto name = text_argument(arguments, "session_id");
@@ -205,19 +172,7 @@ Task<json::object> execute(Workshop& workshop, Call& call, json::object argument
 
 }  // namespace
 
-json::object sorry(std::string sentence) {
-  auto block = text_block(std::move(sentence));
-  block["annotations"] = {{"role", "error"}};
-  return {{"content", json::array{std::move(block)}}, {"isError", true}};
-}
-
 Tool execute_tool(const config::Languages& languages) {
-  auto language = property("string", "The language of the code");
-  language["enum"] = names_of(languages);
-  json::object texts = property("array", "Arguments of the program");
-  texts["items"] = {{"type", "string"}};
-  json::object variables = property("object", "Environment variables of the program");
-  variables["additionalProperties"] = {{"type", "string"}};
   json::object nullable_text{{"type", json::array{"string", "null"}}};
   json::object whole{{"type", "integer"}};
   json::object flag{{"type", "boolean"}};
@@ -235,7 +190,7 @@ Tool execute_tool(const config::Languages& languages) {
        "language; give a session_id to come back to it later. "
        "There is no network. Output is cut after 1 MiB a stream."},
       {"inputSchema",
-       schema({{"language", language},
+       schema({{"language", language_property(languages, "")},
                {"code", property("string", "The source text")},
                {"filename", property("string", "Name of the file, with or without extension; may have directories")},
                {"session_id", property("string", "Name of the session; it is made when it is not there")},
@@ -243,8 +198,8 @@ Tool execute_tool(const config::Languages& languages) {
                {"reset_session", property("boolean", "Begin the session anew")},
                {"timeout", property("number", "Seconds the run may take")},
                {"stdin", property("string", "What the program reads; without it, nothing")},
-               {"args", texts},
-               {"env", variables}},
+               {"args", list_of({{"type", "string"}}, "Arguments of the program")},
+               {"env", map_of_texts("Environment variables of the program")}},
               {"language", "code"})},
       {"outputSchema", schema({{"exit_code", whole},
                                {"signal", nullable_text},

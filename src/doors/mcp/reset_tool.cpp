@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "doors/mcp/arguments.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
 
 namespace cove::doors::mcp {
@@ -8,8 +10,9 @@ namespace {
 
 namespace json = boost::json;
 using cove::mcp::Call;
+using cove::mcp::Or;
 
-Task<json::object> reset(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> reset(Workshop& workshop, Call& call, json::object arguments) {
   const auto language = text_argument(arguments, "language");
   if (!language) co_return sorry(language.error().message);
   const auto session = text_argument(arguments, "session_id");
@@ -20,9 +23,7 @@ Task<json::object> reset(Workshop& workshop, Call& call, json::object arguments)
   if (!done) co_return sorry(done.error().message);
   auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";
   sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
-  co_return json::object{{"content", json::array{json::object{{"type", "text"}, {"text", sentence}}}},
-                         {"structuredContent", {{"ended", *done}}},
-                         {"isError", false}};
+  co_return answer(std::move(sentence), {{"ended", *done}});
 }
 
 }  // namespace

@@ -22,13 +22,10 @@ struct Workshop {
 // One tool as clients see it, and what it does. Faults a model can act on are answers, not errors.
 struct Tool {
   boost::json::object definition;  // name, title, description, inputSchema, outputSchema, annotations
-  std::function<Task<boost::json::object>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
+  std::function<Task<cove::mcp::Or<>>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
 
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
-
-// An answer that says what was wrong, and what to do about it.
-boost::json::object sorry(std::string sentence);
 
 std::vector<Tool> all_tools(const config::Languages& languages);
 // In the other files.

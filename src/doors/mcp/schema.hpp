@@ -1,0 +1,32 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "config/languages.hpp"
+
+namespace cove::doors::mcp {
+
+// The words of JSON Schema that tools describe themselves with.
+boost::json::object schema(std::initializer_list<std::pair<std::string_view, boost::json::object>> properties,
+                           std::initializer_list<std::string_view> required);
+boost::json::object property(std::string_view type, std::string_view description);
+boost::json::object nullable(std::string_view type, std::string_view description);
+boost::json::object list_of(boost::json::object items, std::string_view description);
+boost::json::object one_of(boost::json::array words, std::string_view description);
+// {"NAME": "value"}
+boost::json::object map_of_texts(std::string_view description);
+// Every language, as the argument `language`; `usual` is what it is when it is not given ("": it has to be).
+boost::json::object language_property(const config::Languages& languages, std::string_view usual);
+
+// What a client may expect of a tool before it calls it. None of ours reaches out of its sandbox.
+struct Hints {
+  bool read_only = false;
+  bool destructive = false;
+  bool idempotent = false;
+};
+boost::json::object annotations(Hints hints);
+
+}  // namespace cove::doors::mcp

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/signal.hpp"
+#include "async/task.hpp"
+#include "mcp/message.hpp"
+#include "mcp/question.hpp"
+#include "mcp/revision.hpp"
+
+namespace cove::mcp {
+
+using async::Task;
+
+// Takes whole messages for the client, in order.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  virtual void send(boost::json::object message) = 0;
+  virtual void send_batch(boost::json::array messages) = 0;
+  // Whether more than answers reaches the client.
+  [[nodiscard]] virtual bool carries_everything() const { return true; }
+  // Ends the answer that carries it now, where the client can come back for the rest; it shall after so long.
+  virtual void part(std::chrono::milliseconds /*retry*/) {}
+};
+
+enum class Level : std::uint8_t { debug, info, notice, warning, error, critical, alert, emergency };
+std::optional<Level> find_level(std::string_view name);
+std::string_view name_of(Level level);
+std::string level_names();  // for people
+
+class Call;
+
+// A way to ask the client of a call, which differs by revision.
+class Asker {
+ public:
+  virtual ~Asker() = default;
+  virtual Task<Asked> ask(Call& call, std::vector<Question> questions) = 0;
+};
+
+// One request while it is served: who asks, in which revision, and a way to tell what happens meanwhile.
+class Call {
+ public:
+  Revision revision = kOldest;
+  bool bare = false;  // nobody has said `initialize`
+  std::string tenant;
+  std::string key_id;
+  std::string connection;  // what calls of one client have in common; "" where each stands alone
+  boost::json::value id = nullptr;
+  std::string method;
+  boost::json::object params;
+  boost::json::object capabilities;  // the client's
+
+  Call(boost::asio::any_io_executor executor, std::shared_ptr<Outlet> outlet)
+      : changed_(std::move(executor)), outlet_(std::move(outlet)) {}
+
+  // Nobody waits any more: whatever was begun is to be ended.
+  [[nodiscard]] bool cancelled() const { return cancelled_; }
+  [[nodiscard]] async::Signal& changed() { return changed_; }
+  void cancel();
+
+  [[nodiscard]] bool wants_progress() const { return !token_.is_null(); }
+  // Counts itself up.
+  void progress(std::string_view message);
+  [[nodiscard]] bool wants_log(Level level) const { return level_ && level >= *level_; }
+  void log(Level level, std::string_view logger, boost::json::value data);
+  // Over the way that its answer will go.
+  void tell(boost::json::object message) { outlet_->send(std::move(message)); }
+  void part(std::chrono::milliseconds retry) { outlet_->part(retry); }
+
+  // Whether the client can be asked this: it said so, and what it is asked reaches it. Where it cannot, a tool goes by
+  // its default.
+  [[nodiscard]] bool can_ask(const Question& question) const;
+  // What the client says, by key; or what this call is to be answered with instead, as it is. In the newest revision
+  // the call then comes again with what was asked for, and runs anew up to here: nothing may be done before a question
+  // that must not be done twice.
+  Task<Asked> ask(std::vector<Question> questions);
+  void ask_by(std::shared_ptr<Asker> asker) { asker_ = std::move(asker); }
+
+ private:
+  friend class Peer;
+  async::Signal changed_;
+  std::shared_ptr<Outlet> outlet_;
+  std::shared_ptr<Asker> asker_;
+  boost::json::value token_ = nullptr;
+  std::optional<Level> level_;
+  std::uint64_t steps_ = 0;
+  bool cancelled_ = false;
+};
+
+}  // namespace cove::mcp

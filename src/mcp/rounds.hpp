@@ -1,0 +1,28 @@
+#pragma once
+
+#include "mcp/call.hpp"
+#include "mcp/seal.hpp"
+
+namespace cove::mcp {
+
+// Asking in the newest revision: the call is answered with the questions, and comes again with what the client says.
+// What it said in rounds before is in the state it carries.
+class Rounds : public Asker {
+ public:
+  // invalid_params when what the call carries is malformed, or is not what its sender was given for this very call.
+  static Or<std::shared_ptr<Rounds>> open(const Call& call, const Seal& seal);
+  Rounds(const Seal& seal, boost::json::object state, boost::json::object said)
+      : seal_(seal), state_(std::move(state)), said_(std::move(said)) {}
+
+  Task<Asked> ask(Call& call, std::vector<Question> questions) override;
+
+ private:
+  const Seal& seal_;
+  boost::json::object state_;  // whose it is and for what
+  boost::json::object said_;   // by key
+};
+
+// Whether a request may be answered with questions at all.
+bool may_ask_in(std::string_view method);
+
+}  // namespace cove::mcp
