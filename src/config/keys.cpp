@@ -286,6 +286,12 @@ const auto& table() {
        "A session that was not used for so long ends", kSecond, 365 * kDay},
       {"mcp.unnamed_idle", duration, "10m", live, [](Config& c) -> auto& { return c.mcp.unnamed_idle; },
        "The same for the session of a call that stands alone and names none", kSecond, 365 * kDay},
+      {"mcp.max_body", size, "4M", live, [](Config& c) -> auto& { return c.mcp.max_body_bytes; },
+       "The largest message that may be posted to /mcp", 1024, 64 * kMiB},
+      {"mcp.stateless", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.stateless; },
+       "Serve requests of revisions before 2026-07-28 on /mcp without a session"},
+      {"mcp.sse", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.sse; },
+       "Serve /sse as well, for clients of revision 2024-11-05"},
 
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,6 +27,8 @@ class Outlet {
   virtual void send_batch(boost::json::array messages) = 0;
   // Whether more than answers reaches the client.
   [[nodiscard]] virtual bool carries_everything() const { return true; }
+  // Ends the answer that carries it now, where the client can come back for the rest; it shall after so long.
+  virtual void part(std::chrono::milliseconds /*retry*/) {}
 };
 
 enum class Level : std::uint8_t { debug, info, notice, warning, error, critical, alert, emergency };
@@ -70,6 +73,7 @@ class Call {
   void log(Level level, std::string_view logger, boost::json::value data);
   // Over the way that its answer will go.
   void tell(boost::json::object message) { outlet_->send(std::move(message)); }
+  void part(std::chrono::milliseconds retry) { outlet_->part(retry); }
 
   // Whether the client can be asked this: it said so, and what it is asked reaches it. Where it cannot, a tool goes by
   // its default.

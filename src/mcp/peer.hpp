@@ -27,6 +27,8 @@ class Service {
   virtual Task<Or<>> serve(Call& call) = 0;
   // A client that had a connection of its own is gone.
   virtual void forget(const std::string& connection) = 0;
+  // Of a tool; empty when there is none of that name.
+  virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
   // Of what clients are given to keep.
   virtual const Seal& seal() const = 0;
 };
@@ -40,6 +42,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string key_id = {};
     // May begin without `initialize`, and leave out `jsonrpc`: one that is piped a line.
     bool may_be_bare = false;
+    // Said nothing and never will, but is taken to speak this.
+    std::optional<Revision> assumed = {};
     std::chrono::milliseconds patience{std::chrono::minutes(2)};  // with a client that was asked something
   };
   Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Service& service, Options options);

@@ -232,7 +232,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
            .config = [this] { return config_; },
            .draining = [this] { return draining_; }},
       tools_(mcp_),
-      endpoint_(loop_.get_executor(), tasks_, tools_, {}),
+      endpoint_(loop_.get_executor(), {.tasks = tasks_, .service = tools_, .config = [this] { return config_; }}),
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},

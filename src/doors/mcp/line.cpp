@@ -120,15 +120,13 @@ Task<> Endpoint::line(http::Exchange& exchange) {
   const auto conversation = std::make_shared<Conversation>(executor_);
   auto& c = *conversation;
   c.socket = std::move(*accepted);
-  Peer::Options options{.tenant = exchange.request().principal.tenant,
-                        .key_id = exchange.request().principal.key_id,
-                        .may_be_bare = true};
-  const auto peer = std::make_shared<Peer>(executor_, tasks_, service_, std::move(options));
+  const auto peer = new_peer(exchange.request(), {.may_be_bare = true});
   const auto lines = std::make_shared<Lines>(conversation);
-  tasks_.spawn("speak to an MCP client", speak(conversation));
-  tasks_.spawn("watch an MCP client", give_up_on_what_stays_unfinished(conversation, peer, lines));
+  peer->speak_on(lines);
+  services_.tasks.spawn("speak to an MCP client", speak(conversation));
+  services_.tasks.spawn("watch an MCP client", give_up_on_what_stays_unfinished(conversation, peer, lines));
 
-  tasks_.spawn("end with an MCP client", say_goodbye(conversation, peer));
+  services_.tasks.spawn("end with an MCP client", say_goodbye(conversation, peer));
 
   while (!c.stopped) {
     const auto message = co_await c.socket->read();

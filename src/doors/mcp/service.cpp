@@ -60,6 +60,11 @@ json::object CodeService::capabilities(cove::mcp::Revision revision) const {
   return all;
 }
 
+json::object CodeService::input_schema(std::string_view tool) const {
+  const auto found = std::ranges::find(tools_, tool, &Tool::name);
+  return found != tools_.end() ? found->definition.at("inputSchema").as_object() : json::object();
+}
+
 Task<Or<>> CodeService::serve(Call& call) {
   if (call.method == "tools/list") co_return list_tools(call.params);
   if (call.method == "tools/call") co_return co_await call_tool(call);

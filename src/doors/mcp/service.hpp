@@ -19,6 +19,7 @@ class CodeService : public cove::mcp::Service {
   [[nodiscard]] boost::json::object capabilities(cove::mcp::Revision revision) const override;
   Task<cove::mcp::Or<>> serve(cove::mcp::Call& call) override;
   void forget(const std::string& connection) override { workshop_.sessions.forget(connection); }
+  [[nodiscard]] boost::json::object input_schema(std::string_view tool) const override;
   [[nodiscard]] const cove::mcp::Seal& seal() const override { return seal_; }
 
  private:
