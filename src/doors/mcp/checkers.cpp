@@ -63,9 +63,9 @@ constexpr auto kCheckers = std::to_array<Checker>({
 constexpr std::size_t kMostMessage = 1000;
 
 std::string_view trimmed(std::string_view text) {
-  const auto from = text.find_first_not_of(" \t\r");
+  const auto from = text.find_first_not_of(" \t\r\n");
   if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
+  return text.substr(from, text.find_last_not_of(" \t\r\n") - from + 1);
 }
 
 std::string shortened(std::string_view text) {

@@ -34,6 +34,7 @@ Or<std::size_t> place_of(const json::object& params, std::size_t size) {
 std::vector<Tool> all_tools(const config::Languages& languages) {
   std::vector<Tool> tools;
   tools.push_back(execute_tool(languages));
+  tools.push_back(validate_tool(languages));
   tools.push_back(reset_tool(languages));
   return tools;
 }
