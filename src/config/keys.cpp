@@ -286,6 +286,11 @@ const auto& table() {
        "A session that was not used for so long ends", kSecond, 365 * kDay},
       {"mcp.unnamed_idle", duration, "10m", live, [](Config& c) -> auto& { return c.mcp.unnamed_idle; },
        "The same for the session of a call that stands alone and names none", kSecond, 365 * kDay},
+      {"mcp.task_after", duration, "20s", live, [](Config& c) -> auto& { return c.mcp.task_after; },
+       "A call that may take longer becomes a task, for clients that know what that is", 0, 365 * kDay},
+      {"mcp.page_size", count, "100", live, [](Config& c) -> auto& { return c.mcp.page_size; },
+       "Tools, prompts, resources in one page of a list", 1, 10'000},
+      {"mcp.fixtures", boolean, "false", restart, [](Config& c) -> auto& { return c.mcp.fixtures; }, ""},
 
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},

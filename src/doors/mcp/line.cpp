@@ -118,6 +118,7 @@ Task<> Endpoint::line(http::Exchange& exchange) {
   if (there) {
     c.input.give_up();
     listen(c, *peer, lines);
+    peer->hang_up();
     while (peer->in_flight() > 0) co_await peer->changed().wait();
   } else {
     peer->cancel_all();

@@ -7,9 +7,9 @@ namespace cove::doors::mcp {
 Stream::Stream(boost::asio::any_io_executor executor, std::string name)
     : name_(std::move(name)), changed_(std::move(executor)) {}
 
-void Stream::push(std::string data) {
+void Stream::push(std::string data, Kind kind) {
   bytes_ += data.size();
-  events_.push_back({.number = next_++, .data = std::move(data)});
+  events_.push_back({.number = next_++, .data = std::move(data), .answer = kind == Kind::answer});
   while (events_.size() > 1 && (events_.size() > kMostEvents || bytes_ > kMostBytes)) {
     bytes_ -= events_.front().data.size();
     events_.pop_front();
@@ -38,6 +38,11 @@ std::uint64_t Stream::take_reading() {
   ++reader_;
   changed_.notify_all();
   return reader_;
+}
+
+void Stream::send_away() {
+  sent_away_ = true;
+  take_reading();
 }
 
 AnswerOutlet::~AnswerOutlet() {

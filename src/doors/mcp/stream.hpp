@@ -25,9 +25,11 @@ class Stream {
   struct Event {
     std::uint64_t number = 0;
     std::string data;
+    bool answer = false;  // to what the stream was made for
   };
 
-  void push(std::string data);
+  enum class Kind { answer, meanwhile };
+  void push(std::string data, Kind kind);
   void finish();
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -43,6 +45,9 @@ class Stream {
   [[nodiscard]] async::Signal& changed() { return changed_; }
   // Whoever reads it now; a new reader sends the one before away.
   std::uint64_t take_reading();
+  // Whoever reads it now is to go, and to come back for the rest.
+  void send_away();
+  [[nodiscard]] bool sent_away() const { return sent_away_; }
   [[nodiscard]] bool reads(std::uint64_t reader) const { return reader == reader_; }
 
  private:
@@ -52,6 +57,7 @@ class Stream {
   std::size_t bytes_ = 0;
   std::uint64_t next_ = 1;
   std::uint64_t reader_ = 0;
+  bool sent_away_ = false;
   std::optional<std::chrono::steady_clock::time_point> finished_;
 };
 
@@ -62,8 +68,14 @@ class StreamOutlet : public cove::mcp::Outlet {
   StreamOutlet(const StreamOutlet&) = delete;
   StreamOutlet& operator=(const StreamOutlet&) = delete;
   ~StreamOutlet() override { stream_->finish(); }
-  void send(boost::json::object message) override { stream_->push(boost::json::serialize(message)); }
-  void send_batch(boost::json::array messages) override { stream_->push(boost::json::serialize(messages)); }
+  void send(boost::json::object message) override {
+    stream_->push(boost::json::serialize(message),
+                  message.contains("method") ? Stream::Kind::meanwhile : Stream::Kind::answer);
+  }
+  void send_batch(boost::json::array messages) override {
+    stream_->push(boost::json::serialize(messages), Stream::Kind::answer);
+  }
+  void send_away() override { stream_->send_away(); }
 
  private:
   std::shared_ptr<Stream> stream_;
