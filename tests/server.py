@@ -346,11 +346,16 @@ class EventStream:
 
     def next(self):
         """{"id", "event", "data"} of the next event, data parsed; None at the end."""
+        event = self.next_as_sent()
+        return event and {"id": event["id"] and int(event["id"]), "event": event["event"], "data": json.loads(event["data"])}
+
+    def next_as_sent(self):
+        """The same as texts."""
         fields, data = {}, []
         while (line := self.line()) is not None:
             if line == "":
                 if data:
-                    return {"id": int(fields["id"]) if "id" in fields else None, "event": fields.get("event"), "data": json.loads("\n".join(data))}
+                    return {"id": fields.get("id"), "event": fields.get("event"), "data": "\n".join(data)}
                 fields, data = {}, []
             elif line.startswith(":"):
                 self.comments += 1

@@ -122,6 +122,9 @@ struct Mcp {
   std::uint32_t sessions = 0;                // of one tenant
   std::chrono::milliseconds session_idle{};  // a session that was not used so long ends
   std::chrono::milliseconds unnamed_idle{};  // the same, where every call has a new one
+  std::uint64_t max_body_bytes = 0;          // of one posted message
+  bool stateless = false;                    // serve requests of older revisions without a session
+  bool sse = false;                          // HTTP with events, as before Streamable HTTP
   std::chrono::milliseconds task_after{};    // a call that may take longer becomes a task, for clients that know them
   std::uint32_t page_size = 0;               // of lists
   bool fixtures = false;                     // what the protocol's conformance suites look for

@@ -11,6 +11,7 @@
 #include "cove/console.hpp"
 #include "cove/doctor_command.hpp"
 #include "cove/key_command.hpp"
+#include "cove/mcp_command.hpp"
 #include "cove/noxrc_command.hpp"
 #include "cove/run_command.hpp"
 #include "cove/run_report.hpp"
@@ -68,7 +69,8 @@ int main(int argc, char** argv) {
   bool routes_json = false;
   routes->add_flag("--json", routes_json, "Print a JSON array instead of a table");
 
-  const auto client_commands = cove::cli::add_client_commands(app);
+  auto client_commands = cove::cli::add_client_commands(app);
+  cove::cli::add_mcp_command(app, client_commands);
   // Taken before anything is parsed: its words follow rules of their own.
   app.add_subcommand("noxrc", "The NoxRunner command line, as it is (cove noxrc --help)");
   app.add_subcommand("sandbox-run", "Call the handler of a Python script once (cove sandbox-run --help)");

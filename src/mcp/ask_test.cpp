@@ -51,7 +51,6 @@ struct Asking : Service {
   void forget(const std::string&) override {}
   Task<Or<>> honour(Call&, Wishes&) override { co_return json::object(); }
   Board& board() override { return board_; }
-  const json::object* arguments_of(std::string_view) const override { return nullptr; }
   bool ending() const override { return false; }
   const Seal& seal() const override { return seal_; }
   Board board_;

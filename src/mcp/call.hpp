@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,10 +26,10 @@ class Outlet {
   virtual ~Outlet() = default;
   virtual void send(boost::json::object message) = 0;
   virtual void send_batch(boost::json::array messages) = 0;
-  // Ends the client's connection early, where it can come back for what is sent after this.
-  virtual void send_away() {}
   // Whether more than answers reaches the client.
   [[nodiscard]] virtual bool carries_everything() const { return true; }
+  // Ends the answer that carries it now, where the client can come back for the rest; it shall after so long.
+  virtual void part(std::chrono::milliseconds /*retry*/) {}
 };
 
 enum class Level : std::uint8_t { debug, info, notice, warning, error, critical, alert, emergency };
@@ -77,10 +78,9 @@ class Call {
   void progress(std::uint64_t done, std::uint64_t total);
   [[nodiscard]] bool wants_log(Level level) const { return level_ && level >= *level_; }
   void log(Level level, std::string_view logger, boost::json::value data);
-  // The client is to come back for the rest, where it can.
-  void send_away() { outlet_->send_away(); }
   // Over the way that its answer will go.
   void tell(boost::json::object message) { outlet_->send(std::move(message)); }
+  void part(std::chrono::milliseconds retry) { outlet_->part(retry); }
 
   // Whether the client can be asked this: it said so, and what it is asked reaches it. Where it cannot, a tool goes by
   // its default.

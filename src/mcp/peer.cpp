@@ -109,6 +109,7 @@ Peer::Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Servi
       options_(std::move(options)),
       connection_(fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>())),
       changed_(executor),
+      revision_(options_.assumed),
       inquiry_(std::make_shared<Inquiry>(options_.patience)) {}
 
 Peer::~Peer() {

@@ -31,10 +31,10 @@ class Service {
   virtual Task<Or<>> honour(Call& call, Wishes& wishes) = 0;
   // From where clients are told what has changed.
   virtual Board& board() = 0;
-  // The schema of a tool's arguments; null when there is no such tool.
-  virtual const boost::json::object* arguments_of(std::string_view tool) const = 0;
   // The server stops: who listens is sent away.
   virtual bool ending() const = 0;
+  // Of a tool; empty when there is none of that name.
+  virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
   // Of what clients are given to keep.
   virtual const Seal& seal() const = 0;
 };
@@ -48,6 +48,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string key_id = {};
     // May begin without `initialize`, and leave out `jsonrpc`: one that is piped a line.
     bool may_be_bare = false;
+    // Said nothing and never will, but is taken to speak this.
+    std::optional<Revision> assumed = {};
     std::chrono::milliseconds patience{std::chrono::minutes(2)};  // with a client that was asked something
   };
   Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Service& service, Options options);

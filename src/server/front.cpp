@@ -123,6 +123,8 @@ class Front {
   Task<> hear_supervisor();
   Task<> hear_signals();
   Task<> finish();
+  Task<> leave_when_alone();
+  void drain();
   void reload();
   void watch_pool();
   void ask_for_keeper();
@@ -173,7 +175,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
              [this](std::string_view name, std::exception_ptr exception) {
                log_.error(fmt::format("task=\"{}\" failed reason=\"{}\"", name, words_of(exception)));
              }),
-      keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open),
+      keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open, options_.own_key),
       admission_(loop_.get_executor(), admission_options(*config_)),
       slots_(loop_.get_executor(), slot_options(*config_)),
       outbound_(loop_.get_executor(), {.ca_file = config_->outbound.ca_file}),
@@ -230,7 +232,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
            .config = [this] { return config_; },
            .draining = [this] { return draining_; }},
       tools_(loop_.get_executor(), mcp_),
-      endpoint_(loop_.get_executor(), tasks_, tools_, {}),
+      endpoint_(loop_.get_executor(), {.tasks = tasks_, .service = tools_, .config = [this] { return config_; }}),
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },
                  .metrics_access = config_->http.metrics},
@@ -335,6 +337,7 @@ Task<> Front::start() {
   tasks_.spawn("deliver callbacks", callbacks_.deliver());
   tasks_.spawn("keep time of MCP sessions", endpoint_.keep_time());
   tasks_.spawn("expire files", doors::execute::expire_files(execute_));
+  if (options_.leave_after.count() > 0) tasks_.spawn("leave when alone", leave_when_alone());
   co_await server_.serve(std::move(acceptor));
 }
 
@@ -410,13 +413,27 @@ Task<> Front::hear_signals() {
     if (failed) co_return;
     if (number == SIGHUP) {
       reload();
-    } else if (!std::exchange(draining_, true)) {
-      log_.info("draining");
-      server_.drain();
-      tasks_.spawn("finish", finish());
+    } else if (!draining_) {
+      drain();
     } else {
       hurry_ = true;
     }
+  }
+}
+
+void Front::drain() {
+  draining_ = true;
+  log_.info("draining");
+  server_.drain();
+  tasks_.spawn("finish", finish());
+}
+
+Task<> Front::leave_when_alone() {
+  auto alone_since = Clock::now();
+  while (!draining_) {
+    co_await async::sleep_for(std::chrono::milliseconds(100));
+    if (server_.connections() > 0 || registry_.size() > 0) alone_since = Clock::now();
+    if (!draining_ && Clock::now() > alone_since + options_.leave_after) drain();
   }
 }
 

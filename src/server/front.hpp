@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "base/unique_fd.hpp"
@@ -20,6 +21,8 @@ struct FrontOptions {
   UniqueFd files;         // the directory of kept files, ours
   std::string directory;  // for the store and the control sockets, ours
   bool needs_keys = false;
+  std::string own_key = {};                  // as those of the store; "": none
+  std::chrono::milliseconds leave_after{0};  // ends when it was alone for so long; 0: never
 };
 
 // The unprivileged part of `cove serve`: serves until SIGTERM, then lets running work end. Returns the exit status.

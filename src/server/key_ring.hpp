@@ -14,7 +14,8 @@ class KeyRing : public http::Authenticator {
  public:
   // Who is asked for keys stays so until the server ends: without one no request is let in by accident.
   enum class Mode { open, keys };
-  KeyRing(store::Store& store, Mode mode) : store_(store), mode_(mode) {}
+  // `own` opens as well, for the tenant of an open server.
+  KeyRing(store::Store& store, Mode mode, std::string_view own = "");
 
   std::optional<http::Principal> check(std::string_view key) override;
   [[nodiscard]] bool open() const override { return mode_ == Mode::open; }
@@ -31,6 +32,7 @@ class KeyRing : public http::Authenticator {
 
   store::Store& store_;
   Mode mode_;
+  std::string own_hash_;
   std::int64_t version_ = -1;
   std::map<std::string, store::KeyRow, std::less<>> by_hash_;
   std::map<std::string, store::KeyQuotas, std::less<>> by_id_;

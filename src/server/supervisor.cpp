@@ -149,8 +149,8 @@ bool show_front_directory(const std::string& directory) {
 
 class Supervisor {
  public:
-  Supervisor(config::Config config, config::LoadInput reload_from)
-      : config_(std::move(config)), reload_from_(std::move(reload_from)), log_(config_.log) {}
+  Supervisor(config::Config config, config::LoadInput reload_from, PrivateServer own)
+      : config_(std::move(config)), reload_from_(std::move(reload_from)), own_(std::move(own)), log_(config_.log) {}
   Result<int> run();
 
  private:
@@ -169,6 +169,7 @@ class Supervisor {
 
   config::Config config_;
   config::LoadInput reload_from_;
+  PrivateServer own_;
   Log log_;
   std::string front_directory_;
   bool needs_keys_ = false;
@@ -209,7 +210,7 @@ Result<> Supervisor::prepare() {
   // A broken database is the front's to move aside; it asks for keys then.
   if (!needed && (needed.error().code == Errc::denied || !config_.listen.loopback()))
     return tl::unexpected<Error>(needed.error());
-  needs_keys_ = needed.value_or(true);
+  needs_keys_ = needed.value_or(true) || !own_.key.empty();
   COVE_TRY(front_directory_, front_directory(config_.state_dir));
 
   const auto own = front_directory_ + "/files";
@@ -289,7 +290,9 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
                        .supervisor = UniqueFd(5),
                        .files = UniqueFd(6),
                        .directory = root ? kFrontView : front_directory_,
-                       .needs_keys = needs_keys_};
+                       .needs_keys = needs_keys_,
+                       .own_key = own_.key,
+                       .leave_after = own_.leave_after};
   ::_exit(run_front(std::move(options)));
 }
 
@@ -297,6 +300,7 @@ Result<> Supervisor::start_front() {
   COVE_TRY(auto listener, listen_on(config_.listen));
   // A port that was chosen for us stays the same when the front has to be started again.
   config_.listen = bound_to(listener.get(), config_.listen);
+  if (const auto tell = std::exchange(own_.on_listening, {})) tell(config_.listen);
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
   control_.reset(ends[0]);
@@ -428,8 +432,8 @@ Result<int> Supervisor::run() {
 
 }  // namespace
 
-int run_supervisor(const config::Config& config, const config::LoadInput& reload_from) {
-  Supervisor supervisor(config, reload_from);
+int run_supervisor(const config::Config& config, const config::LoadInput& reload_from, PrivateServer own) {
+  Supervisor supervisor(config, reload_from, std::move(own));
   const auto done = supervisor.run();
   if (done) return *done;
   const Log log(config.log);

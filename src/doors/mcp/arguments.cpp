@@ -83,6 +83,15 @@ Result<config::Language> language_argument(const json::object& arguments, const 
   return fail(Errc::invalid, fmt::format("Unsupported language: {}. Supported: {}", name, names));
 }
 
+Result<std::string> filename_argument(const json::object& arguments, const config::Language& language) {
+  COVE_TRY(const auto given, text_argument(arguments, "filename"));
+  if (!given || given->empty()) return std::string();
+  COVE_TRY(auto name, path_argument(*given, "filename"));
+  const auto base = name.substr(name.rfind('/') + 1);
+  if (base.find('.') == std::string::npos) name += language.extensions.front();
+  return name;
+}
+
 Result<std::string> path_argument(std::string path, std::string_view name) {
   const auto refuse = [&](std::string_view why) {
     return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", name, why));

@@ -21,6 +21,8 @@ Result<std::vector<std::string>> texts_argument(const boost::json::object& argum
 Result<std::vector<std::string>> variables_argument(const boost::json::object& arguments, std::string_view name);
 // `language`, which has to be one there is. Errc::invalid lists those.
 Result<config::Language> language_argument(const boost::json::object& arguments, const config::Languages& languages);
+// `filename`, with the extension of its language if it has none; "" when it is not given.
+Result<std::string> filename_argument(const boost::json::object& arguments, const config::Language& language);
 // A path below the workspace: no leading slash, no "..", nothing empty.
 Result<std::string> path_argument(std::string path, std::string_view name);
 

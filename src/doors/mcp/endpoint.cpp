@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "async/deadline.hpp"
 #include "base/random.hpp"
 #include "doors/mcp/headers.hpp"
+#include "doors/mcp/refusal.hpp"
 #include "mcp/envelope.hpp"
 
 namespace cove::doors::mcp {
@@ -16,35 +18,25 @@ namespace json = boost::json;
 using cove::mcp::Code;
 using cove::mcp::Fault;
 using cove::mcp::Peer;
-using cove::mcp::UnknownId;
+using cove::mcp::Revision;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kKeepAlive{15};
 constexpr std::chrono::milliseconds kLook{250};
+// An answer that takes longer is sent as events: they keep the connection alive, and can be come back to.
+constexpr std::chrono::seconds kQuick{1};
 constexpr std::chrono::minutes kReplay{5};  // how long after its end a stream can be asked for again
+constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
 constexpr std::chrono::seconds kLookForIdle{10};
-constexpr std::size_t kDepth = 256;
-constexpr std::size_t kBodyLimit = std::size_t{4} << 20;
+constexpr std::size_t kMostSessions = 1000;
+constexpr std::size_t kRouteLimit = std::size_t{64} << 20;
 
 std::string random_name() {
   return fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
 }
 
-Task<> send(http::Exchange& exchange, http::Response response) {
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
-}
-
-Task<> refuse(http::Exchange& exchange, unsigned status, Fault fault, json::value id = nullptr) {
-  auto message = cove::mcp::error_message(id, fault, UnknownId::null);
-  co_await send(exchange, http::json_response(status, message));
-}
-
 // Of a modern answer. Faults of the envelope are 400 and never come this far.
-unsigned status_of(const json::value& answer) {
-  const auto* object = answer.if_object();
-  const auto* error = object != nullptr ? object->if_contains("error") : nullptr;
-  if (error == nullptr) return 200;
-  switch (static_cast<Code>(error->as_object().at("code").to_number<int>())) {
+unsigned status_of(int fault) {
+  switch (static_cast<Code>(fault)) {
     case Code::method_not_found:
       return 404;
     case Code::invalid_request:
@@ -55,258 +47,238 @@ unsigned status_of(const json::value& answer) {
   }
 }
 
-std::string event_text(std::string_view id, std::string_view data) {
-  return id.empty() ? fmt::format("event: message\ndata: {}\n\n", data)
-                    : fmt::format("event: message\nid: {}\ndata: {}\n\n", id, data);
-}
-
-http::Response stream_head() {
-  return {.status = 200,
-          .content_type = "text/event-stream",
-          .headers = {{"Cache-Control", "no-cache, no-transform"}, {"X-Accel-Buffering", "no"}}};
-}
-
-std::optional<json::value> parse(std::string_view text) {
-  json::parse_options options;
-  options.max_depth = kDepth;
-  boost::system::error_code failed;
-  auto value = json::parse(text, failed, {}, options);
-  if (failed) return std::nullopt;
-  return value;
-}
-
-bool is_request(const json::value& value) {
-  const auto* object = value.if_object();
-  return object != nullptr && (object->contains("id") || !object->contains("method")) && !object->contains("result") &&
-         !object->contains("error");
-}
-
 bool has_enveloped(const json::array& batch) {
-  for (const auto& element : batch) {
+  return std::ranges::any_of(batch, [](const json::value& element) {
     const auto* object = element.if_object();
     const auto* params = object != nullptr ? object->if_contains("params") : nullptr;
-    if (params != nullptr && params->is_object() && cove::mcp::has_envelope(params->as_object())) return true;
-  }
-  return false;
+    return params != nullptr && params->is_object() && cove::mcp::has_envelope(params->as_object());
+  });
+}
+
+Fault no_such_session(const http::Request& request) {
+  if (!request.header("Mcp-Session-Id").empty())
+    return {.code = Code::session_not_found, .message = "Session not found: initialize anew"};
+  return {.code = Code::no_session, .message = "Bad request: the header Mcp-Session-Id is missing"};
+}
+
+unsigned status_without_session(const http::Request& request) {
+  return request.header("Mcp-Session-Id").empty() ? 400 : 404;
+}
+
+bool is_modern(const http::Request& request) {
+  return request.header("MCP-Protocol-Version") == name_of(cove::mcp::kModern);
+}
+
+// "STREAM_NUMBER".
+std::optional<std::pair<std::string, std::uint64_t>> read_event_id(std::string_view text) {
+  const auto cut = text.rfind('_');
+  if (cut == std::string_view::npos || cut + 1 == text.size()) return std::nullopt;
+  std::uint64_t number = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stopped, wrong] = std::from_chars(text.data() + cut + 1, end, number);
+  if (wrong != std::errc() || stopped != end) return std::nullopt;
+  return std::pair(std::string(text.substr(0, cut)), number);
 }
 
 }  // namespace
 
-// A posted message, read as far as the transport must know it.
-struct Endpoint::Posted {
-  json::value value;
-  json::value id = nullptr;
-  std::string method;
-  json::object params;
-  bool asks = false;     // something in it wants an answer
-  bool streams = false;  // it may be told something meanwhile, and takes events; or takes nothing else
+Endpoint::Endpoint(boost::asio::any_io_executor executor, Services services)
+    : executor_(std::move(executor)), services_(std::move(services)) {}
 
-  explicit Posted(json::value posted) : value(std::move(posted)) {
-    if (const auto* batch = value.if_array()) {
-      for (const auto& element : *batch) asks = asks || is_request(element);
-      return;
-    }
-    asks = is_request(value);
-    const auto* object = value.if_object();
-    if (object == nullptr) return;
-    if (const auto* said = object->if_contains("id")) id = *said;
-    if (const auto* said = object->if_contains("method"); said != nullptr && said->is_string())
-      method = std::string(said->as_string());
-    if (const auto* said = object->if_contains("params"); said != nullptr && said->is_object())
-      params = said->as_object();
+std::shared_ptr<Peer> Endpoint::new_peer(const http::Request& request, Peer::Options options) const {
+  options.tenant = request.principal.tenant;
+  options.key_id = request.principal.key_id;
+  return std::make_shared<Peer>(executor_, services_.tasks, services_.service, std::move(options));
+}
+
+Task<std::optional<Posted>> Endpoint::read(http::Exchange& exchange) {
+  if (!is_json(exchange.request())) {
+    co_await refuse(exchange, 415, {Code::no_session, "Unsupported media type: Content-Type must be application/json"});
+    co_return std::nullopt;
   }
-
-  [[nodiscard]] bool wants_to_be_told() const {
-    const auto* meta = cove::mcp::meta_of(params);
-    return meta != nullptr && (meta->contains("progressToken") || meta->contains(cove::mcp::envelope_key("logLevel")));
+  const auto body = co_await exchange.read_body(services_.config()->mcp.max_body_bytes);
+  if (!body) {
+    const auto code = body.error().code;
+    if (code != Errc::unavailable)
+      co_await refuse(exchange, code == Errc::over_limit ? 413 : 400, {Code::invalid_request, body.error().message});
+    co_return std::nullopt;
   }
-};
-
-Endpoint::Endpoint(boost::asio::any_io_executor executor, async::TaskGroup& tasks, cove::mcp::Service& service,
-                   Options options)
-    : executor_(std::move(executor)), tasks_(tasks), service_(service), options_(options) {}
+  auto posted = read_posted(*body);
+  if (!posted) co_await refuse(exchange, 400, {Code::parse_error, "Parse error"});
+  co_return posted;
+}
 
 Task<> Endpoint::post(http::Exchange& exchange) {
   const auto& request = exchange.request();
   const auto taken = accepts(request);
   if (!taken.json && !taken.events) {
-    Fault fault{.code = Code::no_session,
-                .message = "Not acceptable: Accept must list application/json or text/event-stream"};
+    Fault fault{Code::no_session, "Not acceptable: Accept must list application/json or text/event-stream"};
     co_return co_await refuse(exchange, 406, std::move(fault));
   }
-  if (!is_json(request)) {
-    Fault fault{.code = Code::no_session, .message = "Unsupported media type: Content-Type must be application/json"};
-    co_return co_await refuse(exchange, 415, std::move(fault));
-  }
-  const auto body = co_await exchange.read_body(kBodyLimit);
-  if (!body && body.error().code == Errc::unavailable) co_return;
-  if (!body) {
-    Fault fault{.code = Code::invalid_request, .message = body.error().message};
-    co_return co_await refuse(exchange, body.error().code == Errc::over_limit ? 413 : 400, std::move(fault));
-  }
-  auto value = parse(*body);
-  if (!value) {
-    Fault fault{.code = Code::parse_error, .message = "Parse error"};
+  auto posted = co_await read(exchange);
+  if (!posted) co_return;
+  if (const auto* batch = posted->value.if_array(); batch != nullptr && (batch->empty() || has_enveloped(*batch))) {
+    Fault fault{Code::invalid_request, "Invalid request: an empty batch, or modern requests in one"};
     co_return co_await refuse(exchange, 400, std::move(fault));
   }
-  Posted posted(std::move(*value));
-  posted.streams = taken.events && (!taken.json || posted.wants_to_be_told());
-  if (const auto* batch = posted.value.if_array(); batch != nullptr && (batch->empty() || has_enveloped(*batch))) {
-    Fault fault{.code = Code::invalid_request, .message = "Invalid request: an empty batch, or modern requests in one"};
-    co_return co_await refuse(exchange, 400, std::move(fault));
+  const bool enveloped = cove::mcp::has_envelope(posted->params);
+  if (posted->method == "initialize" && !(enveloped && cove::mcp::read_envelope(posted->params))) {
+    if (!is_modern(request)) co_return co_await post_legacy(exchange, std::move(*posted));
+    Fault fault{Code::header_mismatch, "initialize is not of the revision that the header names"};
+    co_return co_await refuse(exchange, 400, std::move(fault), posted->id);
   }
-  const auto version = request.header("MCP-Protocol-Version");
-  const bool modern_header = version == name_of(cove::mcp::kModern);
-  const bool enveloped = cove::mcp::has_envelope(posted.params);
-  if (posted.method == "initialize" && !(enveloped && cove::mcp::read_envelope(posted.params))) {
-    if (!modern_header) co_return co_await post_legacy(exchange, std::move(posted));
-    Fault fault{.code = Code::header_mismatch, .message = "initialize is not of the revision that the header names"};
-    co_return co_await refuse(exchange, 400, std::move(fault), posted.id);
-  }
-  if (enveloped) co_return co_await post_modern(exchange, std::move(posted));
-  if (modern_header) co_return co_await refuse(exchange, 400, cove::mcp::missing_envelope(), posted.id);
-  co_await post_legacy(exchange, std::move(posted));
+  if (enveloped) co_return co_await post_modern(exchange, std::move(*posted));
+  if (is_modern(request) && posted->kind == Posted::Kind::response)
+    co_return co_await refuse(exchange, 400, {Code::invalid_request, "Invalid request: nobody asked for an answer"});
+  if (is_modern(request)) co_return co_await refuse(exchange, 400, cove::mcp::missing_envelope(), posted->id);
+  co_await post_legacy(exchange, std::move(*posted));
 }
 
 Task<> Endpoint::post_modern(http::Exchange& exchange, Posted posted) {
-  auto fault = mismatch(exchange.request(), posted.method, posted.params);
-  if (fault) co_return co_await refuse(exchange, 400, std::move(*fault), posted.id);
-  if (!posted.asks) {
-    http::Response taken{.status = 202, .content_type = ""};
-    co_return co_await send(exchange, std::move(taken));
-  }
-  Peer::Options options{.tenant = exchange.request().principal.tenant, .key_id = exchange.request().principal.key_id};
-  auto peer = std::make_shared<Peer>(executor_, tasks_, service_, std::move(options));
-  co_await answer(exchange, std::move(posted), std::move(peer), nullptr);
+  const auto& request = exchange.request();
+  if (const auto envelope = cove::mcp::read_envelope(posted.params);
+      !envelope && envelope.error().code == Code::invalid_params)
+    co_return co_await refuse(exchange, 400, envelope.error(), posted.id);
+  if (auto fault = version_mismatch(request, posted.params))
+    co_return co_await refuse(exchange, 400, std::move(*fault), posted.id);
+  if (const auto envelope = cove::mcp::read_envelope(posted.params); !envelope)
+    co_return co_await refuse(exchange, 400, envelope.error(), posted.id);
+  const auto fault = mismatch(request, posted.method, posted.params, services_.service);
+  if (fault) co_return co_await refuse(exchange, 400, *fault, posted.id);
+  if (!posted.asks()) co_return co_await send(exchange, taken());
+  co_await answer(exchange, std::move(posted), new_peer(request, {}), nullptr);
 }
 
 Task<> Endpoint::post_legacy(http::Exchange& exchange, Posted posted) {
   const auto& request = exchange.request();
   const auto version = request.header("MCP-Protocol-Version");
-  if (!version.empty() && !cove::mcp::find_revision(version)) {
-    Fault fault{.code = Code::no_session, .message = fmt::format("Unsupported protocol version: {}", version)};
+  const auto revision = version.empty() ? Revision::v2025_03_26 : cove::mcp::find_revision(version);
+  if (!revision) {
+    Fault fault{Code::no_session, fmt::format("Unsupported protocol version: {}", version)};
     co_return co_await refuse(exchange, 400, std::move(fault), posted.id);
   }
-  if (posted.method == "initialize" && posted.asks) {
-    if (sessions_.size() >= options_.sessions) {
-      Fault fault{.code = Code::internal, .message = "Too many sessions: end one, or try again later"};
-      co_return co_await refuse(exchange, 503, std::move(fault), posted.id);
-    }
-    auto session = std::make_shared<Session>();
-    Peer::Options options{.tenant = request.principal.tenant, .key_id = request.principal.key_id};
-    session->peer = std::make_shared<Peer>(executor_, tasks_, service_, std::move(options));
-    session->used = Clock::now();
-    session->name = random_name();
-    sessions_[session->name] = session;
-    co_return co_await answer(exchange, std::move(posted), session->peer, session);
+  const bool stateless = services_.config()->mcp.stateless && request.header("Mcp-Session-Id").empty();
+  if (stateless) {
+    Peer::Options options;
+    if (posted.method != "initialize") options.assumed = *revision;
+    co_return co_await answer(exchange, std::move(posted), new_peer(request, std::move(options)), nullptr);
   }
-  const auto session = find(request);
-  if (!session) {
-    const bool named = !request.header("Mcp-Session-Id").empty();
-    Fault fault = named
-                      ? Fault{.code = Code::session_not_found, .message = "Session not found: initialize anew"}
-                      : Fault{.code = Code::no_session, .message = "Bad request: the header Mcp-Session-Id is missing"};
-    co_return co_await refuse(exchange, named ? 404 : 400, std::move(fault), posted.id);
-  }
-  co_await answer(exchange, std::move(posted), session->peer, session);
+  const bool begins = posted.method == "initialize" && posted.asks();
+  const auto session = begins ? new_session(request) : find(request);
+  if (session) co_return co_await answer(exchange, std::move(posted), session->peer, session);
+  if (!begins)
+    co_return co_await refuse(exchange, status_without_session(request), no_such_session(request), posted.id);
+  co_await refuse(exchange, 503, {Code::internal, "Too many sessions: end one, or try again later"}, posted.id);
+}
+
+Following Endpoint::following(const std::shared_ptr<Session>& session, std::uint64_t after) const {
+  if (!session) return {.after = after};
+  Following out{.after = after, .ids = true, .alive = [session] { session->used = Clock::now(); }};
+  out.headers.emplace_back("Mcp-Session-Id", session->name);
+  return out;
 }
 
 Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr<Peer> peer,
                         std::shared_ptr<Session> session) {
-  if (posted.streams && posted.asks) {
-    auto stream = session ? new_stream(*session) : std::make_shared<Stream>(executor_, "");
-    peer->take(posted.value, std::make_shared<StreamOutlet>(stream));
-    co_return co_await follow(exchange, std::move(stream), 0, session, session ? nullptr : peer);
-  }
-  const auto answer = std::make_shared<Answer>(executor_);
-  peer->take(posted.value, std::make_shared<AnswerOutlet>(answer));
-  while (!answer->over) {
-    co_await answer->changed.wait_until(Clock::now() + kLook);
+  const auto takes = accepts(exchange.request());
+  const auto stream = session ? new_stream(*session) : std::make_shared<Stream>(executor_, "");
+  peer->take(posted.value, std::make_shared<PostOutlet>(
+                               stream, takes.events ? PostOutlet::Carries::everything : PostOutlet::Carries::answers));
+  posted = {};
+  const auto late = takes.json ? Clock::now() + kQuick : Clock::now();
+  while (!stream->finished() && !(takes.events && (stream->tells() || Clock::now() >= late))) {
+    co_await stream->changed().wait_until(Clock::now() + kLook);
     if (!exchange.client_gone()) continue;
-    if (!session) peer->cancel_all();  // modern: to leave is to cancel
+    if (!session) peer->cancel_all();
     co_return;
   }
-  if (answer->value.is_null()) {
-    http::Response taken{.status = 202, .content_type = ""};
-    co_return co_await send(exchange, std::move(taken));
-  }
-  auto response = http::json_response(session ? 200 : status_of(answer->value), answer->value);
-  if (session && posted.method == "initialize") response.headers.emplace_back("Mcp-Session-Id", session->name);
-  co_await send(exchange, std::move(response));
-}
-
-Task<> Endpoint::follow(http::Exchange& exchange, std::shared_ptr<Stream> stream, std::uint64_t after,
-                        std::shared_ptr<Session> session, std::shared_ptr<Peer> only_for_this) {
-  const auto reader = stream->take_reading();
-  auto head = stream_head();
-  if (session) head.headers.emplace_back("Mcp-Session-Id", session->name);
-  if (!co_await exchange.start(std::move(head))) co_return;
-  auto quiet_since = Clock::now();
-  while (stream->reads(reader)) {
-    const auto events = stream->after(after);
-    std::string text;
-    for (const auto& event : events) {
-      text += event_text(session ? stream->id_of(event) : "", event.data);
-      after = event.number;
+  const auto* only = takes.json ? stream->only_answer() : nullptr;
+  if (only != nullptr || (stream->finished() && stream->after(0).empty())) {
+    auto response = taken();
+    if (only != nullptr) {
+      response = {.status = session ? 200 : status_of(only->fault), .body = only->data};
+      if (session) response.headers.emplace_back("Mcp-Session-Id", session->name);
     }
-    if (events.empty() && stream->finished()) break;
-    if (events.empty() && Clock::now() > quiet_since + kKeepAlive) text = http::sse_comment();
-    if (session) session->used = Clock::now();
-    if (!text.empty()) {
-      quiet_since = Clock::now();
-      if (!co_await exchange.write(text)) break;
-    } else {
-      co_await stream->changed().wait_until(Clock::now() + kLook);
-    }
-    if (exchange.client_gone()) break;
+    if (session) session->streams.erase(stream->name());
+    co_return co_await send(exchange, std::move(response));
   }
-  if (only_for_this && !stream->finished()) only_for_this->cancel_all();
-  [[maybe_unused]] const auto done = co_await exchange.finish();
+  auto way = following(session, 0);
+  way.primes = session && session->peer->revision() >= Revision::v2025_11_25;
+  allow_origin(exchange.request(), way.headers);
+  co_await follow(exchange, stream, std::move(way));
+  if (session) co_return keep(session, stream);
+  if (!stream->finished()) peer->cancel_all();
 }
 
 Task<> Endpoint::get(http::Exchange& exchange) {
   const auto& request = exchange.request();
-  if (!accepts(request).events) {
-    Fault fault{.code = Code::no_session, .message = "Not acceptable: Accept must list text/event-stream"};
-    co_return co_await refuse(exchange, 406, std::move(fault));
+  if (is_modern(request) && request.header("Mcp-Session-Id").empty()) {
+    http::Response none{.status = 405, .content_type = "", .headers = {{"Allow", "POST"}}};
+    co_return co_await send(exchange, std::move(none));
   }
+  if (!accepts(request).events)
+    co_return co_await refuse(exchange, 406, {Code::no_session, "Not acceptable: Accept must list text/event-stream"});
   const auto session = find(request);
-  if (!session) {
-    const bool named = !request.header("Mcp-Session-Id").empty();
-    Fault fault{
-        .code = named ? Code::session_not_found : Code::no_session,
-        .message = named ? "Session not found: initialize anew" : "Bad request: the header Mcp-Session-Id is missing"};
-    co_return co_await refuse(exchange, named ? 404 : 400, std::move(fault));
+  if (!session) co_return co_await refuse(exchange, status_without_session(request), no_such_session(request));
+  auto stream = session->standalone;
+  auto after = stream->given();
+  if (const auto last = request.header("Last-Event-ID"); !last.empty()) {
+    const auto event = read_event_id(last);
+    const auto found = event ? session->streams.find(event->first) : session->streams.end();
+    if (found == session->streams.end()) {
+      Fault fault{Code::no_session, "Bad request: no event of this session has the Last-Event-ID"};
+      co_return co_await refuse(exchange, 400, std::move(fault));
+    }
+    stream = found->second;
+    after = event->second;
   }
-  const auto last = request.header("Last-Event-ID");
-  if (last.empty()) {
-    if (!session->standalone) session->standalone = new_stream(*session);
-    const auto standalone = session->standalone;
-    co_return co_await follow(exchange, standalone, standalone->last(), session, nullptr);
-  }
-  const auto cut = last.rfind('_');
-  std::uint64_t number = 0;
-  const auto text = last.substr(cut == std::string_view::npos ? last.size() : cut + 1);
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const auto found = session->streams.find(std::string(last.substr(0, cut)));
-  if (text.empty() || wrong != std::errc() || end != text.data() + text.size() || found == session->streams.end()) {
-    Fault fault{.code = Code::no_session, .message = "Bad request: no event of this session has the Last-Event-ID"};
-    co_return co_await refuse(exchange, 400, std::move(fault));
-  }
-  const auto stream = found->second;
-  co_await follow(exchange, stream, number, session, nullptr);
+  auto way = following(session, after);
+  allow_origin(request, way.headers);
+  co_await follow(exchange, stream, std::move(way));
 }
 
 Task<> Endpoint::remove(http::Exchange& exchange) {
-  const auto session = find(exchange.request());
-  if (!session) {
-    Fault fault{.code = Code::session_not_found, .message = "Session not found"};
-    co_return co_await refuse(exchange, exchange.request().header("Mcp-Session-Id").empty() ? 400 : 404,
-                              std::move(fault));
+  const auto& request = exchange.request();
+  if (is_modern(request) && request.header("Mcp-Session-Id").empty()) {
+    http::Response none{.status = 405, .content_type = "", .headers = {{"Allow", "POST"}}};
+    co_return co_await send(exchange, std::move(none));
   }
+  const auto session = find(request);
+  if (!session) co_return co_await refuse(exchange, status_without_session(request), no_such_session(request));
   end(session);
   http::Response done{.status = 204, .content_type = ""};
   co_await send(exchange, std::move(done));
+}
+
+Task<> Endpoint::preflight(http::Exchange& exchange) {
+  http::Response response{.status = 204, .content_type = ""};
+  if (!exchange.request().header("Origin").empty()) {
+    response.headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE"},
+                        {"Access-Control-Allow-Headers",
+                         "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, "
+                         "Mcp-Name, Last-Event-ID"},
+                        {"Access-Control-Max-Age", "600"}};
+  }
+  co_await send(exchange, std::move(response));
+}
+
+std::shared_ptr<Endpoint::Session> Endpoint::new_session(const http::Request& request) {
+  if (sessions_.size() >= kMostSessions) {
+    std::shared_ptr<Session> oldest;
+    for (const auto& [name, session] : sessions_) {
+      if (session->peer->in_flight() == 0 && (!oldest || session->used < oldest->used)) oldest = session;
+    }
+    if (!oldest) return nullptr;
+    end(oldest);
+  }
+  auto session = std::make_shared<Session>();
+  session->peer = new_peer(request, {});
+  session->used = Clock::now();
+  session->name = random_name();
+  session->standalone = new_stream(*session);
+  session->peer->speak_on(std::make_shared<OpenOutlet>(session->standalone));
+  sessions_[session->name] = session;
+  return session;
 }
 
 void Endpoint::end(const std::shared_ptr<Session>& session) {
@@ -326,19 +298,40 @@ std::shared_ptr<Endpoint::Session> Endpoint::find(const http::Request& request) 
   return session;
 }
 
-std::shared_ptr<Stream> Endpoint::new_stream(Session& session) {
-  std::erase_if(session.streams, [](const auto& entry) { return entry.second->stale(Clock::now() - kReplay); });
+std::shared_ptr<Stream> Endpoint::new_stream(Session& session) const {
   auto stream = std::make_shared<Stream>(executor_, std::to_string(session.next_stream++));
   session.streams[stream->name()] = stream;
   return stream;
 }
 
+void Endpoint::keep(const std::shared_ptr<Session>& session, const std::shared_ptr<Stream>& stream) {
+  kept_.push_back({.session = session, .stream = stream});
+  forget_stale_streams();
+}
+
+void Endpoint::forget_stale_streams() {
+  std::size_t bytes = 0;
+  for (const auto& one : kept_) bytes += one.stream->bytes();
+  const auto goes = [&](const Kept& one) {
+    return one.session.expired() || one.stream->stale(Clock::now() - kReplay) ||
+           (bytes > kMostKeptBytes && one.stream->finished());
+  };
+  std::erase_if(kept_, [&](const Kept& one) {
+    if (!goes(one)) return false;
+    bytes -= one.stream->bytes();
+    if (const auto session = one.session.lock()) session->streams.erase(one.stream->name());
+    return true;
+  });
+}
+
 Task<> Endpoint::keep_time() {
   while (true) {
     co_await async::sleep_for(kLookForIdle);
+    forget_stale_streams();
+    const auto before = Clock::now() - services_.config()->mcp.session_idle;
     std::vector<std::shared_ptr<Session>> idle;
     for (const auto& [name, session] : sessions_) {
-      if (session->peer->in_flight() == 0 && session->used + options_.idle < Clock::now()) idle.push_back(session);
+      if (session->peer->in_flight() == 0 && session->used < before) idle.push_back(session);
     }
     for (const auto& session : idle) end(session);
   }
@@ -347,11 +340,16 @@ Task<> Endpoint::keep_time() {
 void add_routes(http::Router& router, Endpoint* endpoint) {
   using http::verb;
   auto* e = endpoint;
-  const http::RouteOptions options{.body_limit = kBodyLimit};
-  router.add(verb::post, "/mcp", [e](auto& exchange) { return e->post(exchange); }, options);
-  router.add(verb::get, "/mcp", [e](auto& exchange) { return e->get(exchange); }, {.head = false});
+  const http::RouteOptions message{.body_limit = kRouteLimit};
+  const http::RouteOptions stream{.head = false};
+  router.add(verb::post, "/mcp", [e](auto& exchange) { return e->post(exchange); }, message);
+  router.add(verb::get, "/mcp", [e](auto& exchange) { return e->get(exchange); }, stream);
   router.add(verb::delete_, "/mcp", [e](auto& exchange) { return e->remove(exchange); });
-  router.add(verb::get, "/mcp/line", [e](auto& exchange) { return e->line(exchange); }, {.head = false});
+  router.add(verb::options, "/mcp", [e](auto& exchange) { return e->preflight(exchange); },
+             {.access = http::Access::open});
+  router.add(verb::get, "/mcp/line", [e](auto& exchange) { return e->line(exchange); }, stream);
+  router.add(verb::get, "/sse", [e](auto& exchange) { return e->events(exchange); }, stream);
+  router.add(verb::post, "/message", [e](auto& exchange) { return e->message(exchange); }, message);
 }
 
 }  // namespace cove::doors::mcp

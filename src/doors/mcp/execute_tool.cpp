@@ -6,6 +6,7 @@
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
+#include "doors/mcp/workplace.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -22,13 +23,7 @@ Result<RunRequest> parse(const Workshop& workshop, const json::object& arguments
   RunRequest request;
   COVE_TRY(request.language, language_argument(arguments, workshop.languages));
   COVE_TRY(request.code, needed_text(arguments, "code"));
-  COVE_TRY(const auto filename, text_argument(arguments, "filename"));
-  if (filename && !filename->empty()) {
-    COVE_TRY(request.filename, path_argument(*filename, "filename"));
-    const auto& extension = request.language.extensions.front();
-    const auto base = request.filename.substr(request.filename.rfind('/') + 1);
-    if (base.find('.') == std::string::npos) request.filename += extension;
-  }
+  COVE_TRY(request.filename, filename_argument(arguments, request.language));
   COVE_TRY(request.save, flag_argument(arguments, "save"));
   if (request.save && request.filename.empty()) request.filename = "main" + request.language.extensions.front();
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
@@ -158,10 +153,7 @@ Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
   }
   auto session = co_await workshop.sessions.open(call, name->value_or(""), request->language.name);
   if (!session) co_return sorry(session.error().message);
-  const auto quotas = workshop.services.quotas({.tenant = call.tenant, .key_id = call.key_id});
-  const auto ticket = co_await workshop.services.admission.enter(
-      call.tenant, {.at_once = quotas.concurrent_executions, .per_minute = quotas.executions_per_minute},
-      [&call] { return call.cancelled(); });
+  const auto ticket = co_await enter(workshop.services, call);
   if (!ticket) co_return sorry(ticket.error().message);
   const auto code = request->code;
   const auto asked = *request;

@@ -1,11 +1,13 @@
 #include "doors/mcp/headers.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "mcp/envelope.hpp"
+#include "mcp/mirrored.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -39,6 +41,21 @@ Fault wrong(std::string sentence) {
   return {.code = Code::header_mismatch, .message = std::move(sentence)};
 }
 
+// Arguments that the tool wants repeated in headers. Headers that it does not name are nobody's business.
+std::optional<Fault> argument_mismatch(const http::Request& request, const json::object& arguments,
+                                       const json::object& schema) {
+  for (const auto& mirrored : cove::mcp::mirrored_arguments(schema)) {
+    const auto* argument = cove::mcp::find_argument(arguments, mirrored.path);
+    const auto values = request.header_all(mirrored.header);
+    if (argument == nullptr && values.empty()) continue;
+    const auto value = values.size() == 1 ? decoded(values.front()) : std::nullopt;
+    if (argument == nullptr || !value || !cove::mcp::says_the_same(*argument, *value))
+      return wrong(fmt::format("The header {} must be the argument {} of the request", mirrored.header,
+                               fmt::join(mirrored.path, ".")));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Accepts accepts(const http::Request& request) {
@@ -69,14 +86,18 @@ std::optional<std::string> decoded(std::string_view value) {
     return std::string(value);
   value = value.substr(kBefore.size(), value.size() - kBefore.size() - kAfter.size());
   auto out = from_base64(value);
-  if (!out || !valid_utf8(*out)) return std::nullopt;
+  if (!out || value.size() % 4 != 0 || !valid_utf8(*out)) return std::nullopt;
   return out;
 }
 
-std::optional<Fault> mismatch(const http::Request& request, std::string_view method, const json::object& params) {
+std::optional<Fault> version_mismatch(const http::Request& request, const json::object& params) {
   const auto& version = cove::mcp::meta_of(params)->at(cove::mcp::envelope_key("protocolVersion"));
-  if (request.header("MCP-Protocol-Version") != std::string_view(version.as_string()))
-    return wrong("The header MCP-Protocol-Version must be the protocolVersion of _meta");
+  if (request.header("MCP-Protocol-Version") == std::string_view(version.as_string())) return std::nullopt;
+  return wrong("The header MCP-Protocol-Version must be the protocolVersion of _meta");
+}
+
+std::optional<Fault> mismatch(const http::Request& request, std::string_view method, const json::object& params,
+                              const cove::mcp::Service& service) {
   if (request.header("Mcp-Method") != method) return wrong("The header Mcp-Method must be the method of the request");
   const auto member = member_for_name(method);
   if (member.empty()) return std::nullopt;
@@ -85,7 +106,11 @@ std::optional<Fault> mismatch(const http::Request& request, std::string_view met
   if (!name || request.header("Mcp-Name").empty() || said == nullptr || !said->is_string() ||
       std::string_view(said->as_string()) != *name)
     return wrong(fmt::format("The header Mcp-Name must be the {} of the request", member));
-  return std::nullopt;
+  if (method != "tools/call") return std::nullopt;
+  const auto* arguments = params.if_contains("arguments");
+  return argument_mismatch(request,
+                           arguments != nullptr && arguments->is_object() ? arguments->as_object() : json::object(),
+                           service.input_schema(*name));
 }
 
 }  // namespace cove::doors::mcp

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "http/request.hpp"
-#include "mcp/message.hpp"
+#include "mcp/peer.hpp"
 
 namespace cove::doors::mcp {
 
@@ -21,8 +21,9 @@ bool is_json(const http::Request& request);
 // A value that may be `=?base64?…?=`. Nothing when it cannot be read.
 std::optional<std::string> decoded(std::string_view value);
 
-// Whether the headers of a modern request say what its body says.
+// Whether the headers of a modern request say what its body says: the revision, and everything else.
+std::optional<cove::mcp::Fault> version_mismatch(const http::Request& request, const boost::json::object& params);
 std::optional<cove::mcp::Fault> mismatch(const http::Request& request, std::string_view method,
-                                         const boost::json::object& params);
+                                         const boost::json::object& params, const cove::mcp::Service& service);
 
 }  // namespace cove::doors::mcp

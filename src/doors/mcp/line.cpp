@@ -15,17 +15,23 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kUnfinished{200};  // so long without more, and the beginning of a message is none
 constexpr std::size_t kFrame = std::size_t{512} << 10;
-constexpr std::string_view kEnd = "end";
+constexpr std::size_t kMostUnsent = std::size_t{64} << 20;  // of a client that does not read
+constexpr std::chrono::seconds kGoodbye{1};                 // for what was cancelled to be over
+constexpr std::string_view kEnd = "end";                    // there is no more input: answer what there is
+constexpr std::string_view kStop = "stop";                  // nobody wants answers any more
 
-// A client that speaks lines. Binary messages carry its bytes, cut anywhere; a text message says that there are no
-// more. Ours carry lines to it.
+// A client that speaks lines. Binary messages carry its bytes, cut anywhere; a text message is how it ends. Ours carry
+// lines to it.
 struct Conversation {
   explicit Conversation(const boost::asio::any_io_executor& executor) : spoken(executor), heard(executor) {}
   std::unique_ptr<http::WebSocket> socket;
   Input input;
   Clock::time_point last_heard;
   std::string out;
+  bool ended = false;    // nothing more will come
+  bool stopped = false;  // nobody wants answers
   bool over = false;     // nothing more will be said
+  bool lost = false;     // it does not read, and something was not kept for it
   bool flushed = false;  // and all of it is sent
   async::Signal spoken;
   async::Signal heard;
@@ -39,6 +45,8 @@ class Lines : public cove::mcp::Outlet {
 
  private:
   void say(std::string_view line) {
+    if (to_->out.size() + line.size() > kMostUnsent) to_->lost = true;
+    if (to_->lost) return to_->spoken.notify_all();
     to_->out += line;
     to_->out += '\n';
     to_->spoken.notify_all();
@@ -49,7 +57,7 @@ class Lines : public cove::mcp::Outlet {
 Task<> speak(std::shared_ptr<Conversation> conversation) {
   auto& c = *conversation;
   bool there = true;
-  while (there && !(c.over && c.out.empty())) {
+  while (there && !c.lost && !(c.over && (c.stopped || c.out.empty()))) {
     if (c.out.empty()) {
       co_await c.spoken.wait();
       continue;
@@ -58,6 +66,7 @@ Task<> speak(std::shared_ptr<Conversation> conversation) {
     for (std::size_t at = 0; there && at < text.size(); at += kFrame)
       there = (co_await c.socket->send_binary(std::string_view(text).substr(at, kFrame))).has_value();
   }
+  if (there) co_await c.socket->close(1000, "");
   c.flushed = true;
   c.spoken.notify_all();
 }
@@ -89,6 +98,20 @@ Task<> give_up_on_what_stays_unfinished(std::shared_ptr<Conversation> conversati
   }
 }
 
+// When all is answered that came before the end, or nobody wants answers any more.
+Task<> say_goodbye(std::shared_ptr<Conversation> conversation, std::shared_ptr<Peer> peer) {
+  auto& c = *conversation;
+  while (!c.stopped && !(c.ended && peer->in_flight() == 0)) co_await peer->changed().wait();
+  if (c.stopped) {
+    peer->cancel_all();
+    const auto until = Clock::now() + kGoodbye;
+    while (peer->in_flight() > 0 && Clock::now() < until) co_await peer->changed().wait_until(until);
+  }
+  c.over = true;
+  c.heard.notify_all();
+  c.spoken.notify_all();
+}
+
 }  // namespace
 
 Task<> Endpoint::line(http::Exchange& exchange) {
@@ -97,37 +120,32 @@ Task<> Endpoint::line(http::Exchange& exchange) {
   const auto conversation = std::make_shared<Conversation>(executor_);
   auto& c = *conversation;
   c.socket = std::move(*accepted);
-  Peer::Options options{.tenant = exchange.request().principal.tenant,
-                        .key_id = exchange.request().principal.key_id,
-                        .may_be_bare = true};
-  const auto peer = std::make_shared<Peer>(executor_, tasks_, service_, std::move(options));
+  const auto peer = new_peer(exchange.request(), {.may_be_bare = true});
   const auto lines = std::make_shared<Lines>(conversation);
-  tasks_.spawn("speak to an MCP client", speak(conversation));
-  tasks_.spawn("watch an MCP client", give_up_on_what_stays_unfinished(conversation, peer, lines));
+  peer->speak_on(lines);
+  services_.tasks.spawn("speak to an MCP client", speak(conversation));
+  services_.tasks.spawn("watch an MCP client", give_up_on_what_stays_unfinished(conversation, peer, lines));
 
-  bool there = true;
-  while (there) {
+  services_.tasks.spawn("end with an MCP client", say_goodbye(conversation, peer));
+
+  while (!c.stopped) {
     const auto message = co_await c.socket->read();
-    there = message.has_value();
-    if (!there || (message->text && message->data == kEnd)) break;
-    c.input.feed(message->data);
-    c.last_heard = Clock::now();
+    if (!message || c.lost || (message->text && message->data == kStop)) break;
+    if (message->text && message->data == kEnd) {
+      c.input.give_up();
+      c.ended = true;
+      peer->hang_up();
+    } else {
+      c.input.feed(message->data);
+      c.last_heard = Clock::now();
+    }
     listen(c, *peer, lines);
     c.heard.notify_all();
+    peer->changed().notify_all();
   }
-  if (there) {
-    c.input.give_up();
-    listen(c, *peer, lines);
-    peer->hang_up();
-    while (peer->in_flight() > 0) co_await peer->changed().wait();
-  } else {
-    peer->cancel_all();
-  }
-  c.over = true;
-  c.heard.notify_all();
-  c.spoken.notify_all();
+  c.stopped = true;
+  peer->changed().notify_all();
   while (!c.flushed) co_await c.spoken.wait();
-  if (there) co_await c.socket->close(1000, "");
 }
 
 }  // namespace cove::doors::mcp

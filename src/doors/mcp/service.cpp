@@ -80,6 +80,7 @@ std::optional<Fault> wrong_arguments(const Prompt& prompt, const json::object& a
 std::vector<Tool> all_tools(const config::Languages& languages) {
   std::vector<Tool> tools;
   tools.push_back(execute_tool(languages));
+  tools.push_back(validate_tool(languages));
   tools.push_back(reset_tool(languages));
   return tools;
 }
@@ -176,9 +177,9 @@ Task<Or<>> CodeService::list_tools(Call& call) {
   co_return cove::mcp::page_of(call.params, "tools", all, page_size());
 }
 
-const json::object* CodeService::arguments_of(std::string_view name) const {
-  const auto tool = std::ranges::find(offer_.tools, name, &Tool::name);
-  return tool == offer_.tools.end() ? nullptr : &tool->definition.at("inputSchema").as_object();
+json::object CodeService::input_schema(std::string_view tool) const {
+  const auto found = std::ranges::find(offer_.tools, tool, &Tool::name);
+  return found != offer_.tools.end() ? found->definition.at("inputSchema").as_object() : json::object();
 }
 
 Task<Or<>> CodeService::call_tool(Call& call) {

@@ -34,8 +34,8 @@ class CodeService : public cove::mcp::Service {
   Task<cove::mcp::Or<>> honour(cove::mcp::Call& call, cove::mcp::Wishes& wishes) override;
   [[nodiscard]] cove::mcp::Board& board() override { return board_; }
   [[nodiscard]] bool ending() const override { return workshop_.services.draining(); }
+  [[nodiscard]] boost::json::object input_schema(std::string_view tool) const override;
   [[nodiscard]] const cove::mcp::Seal& seal() const override { return seal_; }
-  [[nodiscard]] const boost::json::object* arguments_of(std::string_view tool) const override;
 
  private:
   using Method = Task<cove::mcp::Or<>> (CodeService::*)(cove::mcp::Call&);

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/random.hpp"
+#include "doors/mcp/workplace.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::mcp {
@@ -24,12 +25,7 @@ sandbox::CreateRequest request_for(const config::Config& config, const std::stri
   request.tenant = tenant;
   request.name = std::move(name);
   request.ttl = kIdle;
-  request.limits = {
-      .memory_bytes = config.sandbox.memory_bytes,
-      .disk_bytes = std::min(config.sandbox.disk_bytes, sandbox::most_disk_bytes(config.sandbox.memory_bytes)),
-      .inodes = config.sandbox.inodes,
-      .pids = config.sandbox.pids,
-      .cpu_millis = config.sandbox.cpu_millis};
+  request.limits = sandbox_limits(config);
   return request;
 }
 
@@ -74,10 +70,8 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   auto turn = co_await take_turn(call, call.tenant + "\n" + name);
   if (call.cancelled()) co_return fail(Errc::unavailable, "the call was cancelled");
   const auto config = services_.config();
-  const auto quotas = services_.quotas({.tenant = call.tenant, .key_id = call.key_id});
-  auto made = co_await services_.registry.ensure(
-      request_for(*config, call.tenant, name),
-      {.sandboxes = quotas.max_sandboxes, .memory_bytes = quotas.max_memory_bytes}, sandbox::IfThere::keep);
+  auto made = co_await services_.registry.ensure(request_for(*config, call.tenant, name),
+                                                 sandbox_share(services_, call), sandbox::IfThere::keep);
   if (!made) co_return tl::unexpected<Error>(made.error());
   co_return Session{.id = name,
                     .sandbox = made->sandbox,

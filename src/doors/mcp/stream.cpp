@@ -2,14 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace cove::doors::mcp {
+
+namespace json = boost::json;
 
 Stream::Stream(boost::asio::any_io_executor executor, std::string name)
     : name_(std::move(name)), changed_(std::move(executor)) {}
 
-void Stream::push(std::string data, Kind kind) {
-  bytes_ += data.size();
-  events_.push_back({.number = next_++, .data = std::move(data), .answer = kind == Kind::answer});
+void Stream::push(const json::object& message) {
+  Event event{.data = json::serialize(message), .answer = !message.contains("method")};
+  if (const auto* error = message.if_contains("error"); event.answer && error != nullptr)
+    event.fault = error->as_object().at("code").to_number<int>();
+  add(std::move(event));
+}
+
+void Stream::push(const json::array& answers) {
+  add({.data = json::serialize(answers), .answer = true});
+}
+
+void Stream::add(Event event) {
+  event.number = next_++;
+  bytes_ += event.data.size();
+  events_.push_back(std::move(event));
   while (events_.size() > 1 && (events_.size() > kMostEvents || bytes_ > kMostBytes)) {
     bytes_ -= events_.front().data.size();
     events_.pop_front();
@@ -22,40 +39,38 @@ void Stream::finish() {
   changed_.notify_all();
 }
 
-std::string Stream::id_of(const Event& event) const {
-  return fmt::format("{}_{}", name_, event.number);
+void Stream::part(std::chrono::milliseconds retry) {
+  parting_ = retry;
+  changed_.notify_all();
+}
+
+std::optional<std::chrono::milliseconds> Stream::take_parting() {
+  return std::exchange(parting_, std::nullopt);
+}
+
+std::string Stream::id_of(std::uint64_t number) const {
+  return fmt::format("{}_{}", name_, number);
 }
 
 std::vector<Stream::Event> Stream::after(std::uint64_t number) const {
   std::vector<Event> out;
-  for (const auto& event : events_) {
-    if (event.number > number) out.push_back(event);
-  }
+  std::ranges::copy_if(events_, std::back_inserter(out),
+                       [number](const Event& event) { return event.number > number; });
   return out;
+}
+
+const Stream::Event* Stream::only_answer() const {
+  return finished_ && next_ == 2 && events_.front().answer ? &events_.front() : nullptr;
+}
+
+bool Stream::tells() const {
+  return parting_ || next_ > 2 || (next_ == 2 && !events_.front().answer);
 }
 
 std::uint64_t Stream::take_reading() {
   ++reader_;
   changed_.notify_all();
   return reader_;
-}
-
-void Stream::send_away() {
-  sent_away_ = true;
-  take_reading();
-}
-
-AnswerOutlet::~AnswerOutlet() {
-  answer_->over = true;
-  answer_->changed.notify_all();
-}
-
-void AnswerOutlet::send(boost::json::object message) {
-  if (!message.contains("method")) answer_->value = std::move(message);
-}
-
-void AnswerOutlet::send_batch(boost::json::array messages) {
-  answer_->value = std::move(messages);
 }
 
 }  // namespace cove::doors::mcp

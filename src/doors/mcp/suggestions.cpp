@@ -11,7 +11,6 @@ namespace json = boost::json;
 using cove::mcp::Call;
 
 constexpr std::size_t kMost = 100;
-constexpr std::size_t kMostFiles = 1000;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -41,7 +40,7 @@ Task<std::vector<std::string>> suggestions(Workshop& workshop, Call& call, std::
   } else if (name == "path") {
     const auto* session = others.if_contains("session_id");
     if (session == nullptr || !session->is_string()) co_return all;
-    const auto listed = co_await files_of(workshop.services, call, std::string(session->as_string()), kMostFiles);
+    const auto listed = co_await files_of(workshop.services, call, std::string(session->as_string()));
     if (!listed) co_return all;  // of a session that is not there, nothing
     for (const auto& file : *listed) all.push_back(file.path);
   }

@@ -41,5 +41,6 @@ std::vector<Tool> all_tools(const config::Languages& languages);
 // In the other files.
 Tool execute_tool(const config::Languages& languages);
 Tool reset_tool(const config::Languages& languages);
+Tool validate_tool(const config::Languages& languages);
 
 }  // namespace cove::doors::mcp

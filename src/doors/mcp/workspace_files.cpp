@@ -9,8 +9,8 @@
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/suggestions.hpp"
+#include "doors/mcp/workspace.hpp"
 #include "http/encoding.hpp"
-#include "sandbox/file_facts.hpp"
 #include "sandbox/helper.hpp"
 
 namespace cove::doors::mcp {
@@ -28,90 +28,29 @@ using std::chrono::milliseconds;
 constexpr std::string_view kScheme = "workspace://";
 constexpr std::string_view kRoot = "/workspace/";
 constexpr std::size_t kMost = std::size_t{4} << 20;  // of one answer, so that it stays a line that clients can read
-constexpr std::size_t kMostFiles = 1000;             // of one session in a list
 constexpr std::size_t kMostSessions = 20;            // looked into for one page
 constexpr std::size_t kMostWatched = 256;
 constexpr milliseconds kTogether{100};  // changes so close are told as one
 constexpr milliseconds kLook{250};
-constexpr std::string_view kDepth = "16";
 
 bool hidden(std::string_view path) {
   return path.starts_with('.') || path.find("/.") != std::string_view::npos;
 }
 
-// The helper's word, which is the sandbox's.
-Result<std::vector<WorkspaceFile>> parse_listing(const std::string& text) {
-  boost::system::error_code failed;
-  const auto value = json::parse(text, failed);
-  const auto* entries = failed || !value.is_object() ? nullptr : value.as_object().if_contains("entries");
-  if (entries == nullptr || !entries->is_array()) return fail(Errc::io, "the sandbox's file helper broke the protocol");
-  std::vector<WorkspaceFile> files;
-  for (const auto& element : entries->as_array()) {
-    const auto* entry = element.if_object();
-    const auto* path = entry != nullptr ? entry->if_contains("path") : nullptr;
-    const auto* type = entry != nullptr ? entry->if_contains("type") : nullptr;
-    const auto* size = entry != nullptr ? entry->if_contains("size") : nullptr;
-    if (path == nullptr || !path->is_string() || type == nullptr || *type != "file") continue;
-    std::string_view name = path->as_string();
-    if (!name.starts_with(kRoot)) continue;
-    name.remove_prefix(kRoot.size());
-    boost::system::error_code wrong;
-    const auto bytes = size != nullptr && size->is_number() ? size->to_number<std::uint64_t>(wrong) : 0;
-    if (!hidden(name)) files.push_back({.path = std::string(name), .size = wrong ? 0 : bytes});
-  }
-  return files;
-}
-
-Task<Result<std::string>> ask_helper(std::shared_ptr<sandbox::Sandbox> sandbox, std::vector<std::string> arguments,
-                                     std::function<bool()> abandoned) {
-  arguments.insert(arguments.begin(), {"--within", "/workspace"});
-  auto helper = co_await sandbox::Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
-  if (!helper) co_return tl::unexpected<Error>(helper.error());
-  (*helper)->end_input();
-  co_return co_await (*helper)->finish();
-}
-
-// Errc::over_limit when it is more than an answer may be.
-Task<Result<std::string>> read_file(std::shared_ptr<sandbox::Sandbox> sandbox, std::string path,
-                                    std::function<bool()> abandoned) {
-  std::vector<std::string> arguments{"--within", "/workspace", "read", std::string(kRoot) + path};
-  auto helper = co_await sandbox::Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
-  if (!helper) co_return tl::unexpected<Error>(helper.error());
-  (*helper)->end_input();
-  const auto line = co_await (*helper)->read_line();
-  if (!line) {
-    const auto ended = co_await (*helper)->finish();
-    co_return tl::unexpected<Error>(ended ? line.error() : ended.error());
-  }
-  std::string bytes;
-  for (auto part = co_await (*helper)->read(); !part.empty(); part = co_await (*helper)->read()) {
-    bytes += part;
-    if (bytes.size() > kMost)
-      co_return fail(Errc::over_limit,
-                     fmt::format("{} is larger than {} bytes: read it in parts with the tool read_file", path, kMost));
-  }
-  const auto ended = co_await (*helper)->finish();
-  if (!ended) co_return tl::unexpected<Error>(ended.error());
-  co_return bytes;
+Session looked_into(const std::shared_ptr<sandbox::Sandbox>& sandbox) {
+  return {.id = sandbox->name(),
+          .sandbox = sandbox,
+          .activity = sandbox::Sandbox::Activity(sandbox),
+          .turn = nullptr,
+          .fresh = false};
 }
 
 // A directory reads as the addresses of what is in it.
-Task<Or<json::array>> read_directory(std::shared_ptr<sandbox::Sandbox> sandbox, Call& call, std::string uri,
-                                     WorkspacePlace place) {
-  const auto path = place.path.empty() ? std::string("/workspace") : std::string(kRoot) + place.path;
-  std::vector<std::string> arguments{"list", path, "1", std::to_string(kMostFiles)};
-  const auto answer =
-      co_await ask_helper(std::move(sandbox), std::move(arguments), [&call] { return call.cancelled(); });
-  boost::system::error_code failed;
-  const auto value = answer ? json::parse(*answer, failed) : json::value();
-  const auto* entries = value.is_object() ? value.as_object().if_contains("entries") : nullptr;
-  if (failed || entries == nullptr || !entries->is_array()) co_return tl::unexpected<Fault>(no_resource(call, uri));
+Task<Or<json::array>> read_directory(Workspace& workspace, const Call& call, std::string uri, WorkspacePlace place) {
+  const auto listed = co_await workspace.list(place.path, Depth::one);
+  if (!listed) co_return tl::unexpected<Fault>(no_resource(call, uri));
   std::string text;
-  for (const auto& entry : entries->as_array()) {
-    const auto* name = entry.is_object() ? entry.as_object().if_contains("path") : nullptr;
-    if (name == nullptr || !name->is_string() || !std::string_view(name->as_string()).starts_with(kRoot)) continue;
-    text += workspace_uri(place.session, std::string_view(name->as_string()).substr(kRoot.size())) + "\n";
-  }
+  for (const auto& entry : listed->entries) text += workspace_uri(place.session, entry.path) + "\n";
   json::array contents;
   contents.push_back(json::object{{"uri", uri}, {"mimeType", "inode/directory"}, {"text", std::move(text)}});
   co_return contents;
@@ -132,14 +71,18 @@ std::optional<WorkspacePlace> workspace_place(std::string_view uri) {
   return WorkspacePlace{.session = *session, .path = std::move(*checked)};
 }
 
-Task<Result<std::vector<WorkspaceFile>>> files_of(Services& services, Call& call, std::string session,
-                                                  std::size_t most) {
-  auto found = co_await services.registry.find(call.tenant, session);
+Task<Result<std::vector<WorkspaceFile>>> files_of(Services& services, Call& call, std::string session) {
+  const auto found = co_await services.registry.find(call.tenant, session);
   if (!found) co_return tl::unexpected<Error>(found.error());
-  std::vector<std::string> arguments{"list", "/workspace", std::string(kDepth), std::to_string(most)};
-  const auto answer = co_await ask_helper(*found, std::move(arguments), [&call] { return call.cancelled(); });
-  if (!answer) co_return tl::unexpected<Error>(answer.error());
-  co_return parse_listing(*answer);
+  const auto opened = looked_into(*found);
+  Workspace workspace(opened, call);
+  const auto listed = co_await workspace.list("", Depth::all);
+  if (!listed) co_return tl::unexpected<Error>(listed.error());
+  std::vector<WorkspaceFile> files;
+  for (const auto& entry : listed->entries) {
+    if (entry.type == "file" && !hidden(entry.path)) files.push_back({.path = entry.path, .size = entry.size});
+  }
+  co_return files;
 }
 
 bool WorkspaceFiles::knows(std::string_view uri) const {
@@ -175,7 +118,7 @@ Task<Or<Resources::Page>> WorkspaceFiles::list(Call& call, std::string place, st
       page.next = fmt::format("{}:{}", skip, session);
       break;
     }
-    const auto files = co_await files_of(workshop_.services, call, session, kMostFiles);
+    const auto files = co_await files_of(workshop_.services, call, session);
     if (!files) continue;  // it went, or is paused
     auto at = skip;
     for (; at < files->size() && page.resources.size() < most; ++at) {
@@ -199,18 +142,21 @@ Task<Or<json::array>> WorkspaceFiles::read(Call& call, std::string uri) {
   if (!place) co_return missing();
   auto found = co_await workshop_.services.registry.find(call.tenant, place->session);
   if (!found) co_return missing();
-  const sandbox::Sandbox::Activity activity(*found);
-  const std::function<bool()> abandoned = [&call] { return call.cancelled(); };
-  if (place->path.empty()) co_return co_await read_directory(*found, call, uri, *place);
-  auto bytes = co_await read_file(*found, place->path, abandoned);
-  if (!bytes && bytes.error().code == Errc::over_limit) {
+  const auto opened = looked_into(*found);
+  Workspace workspace(opened, call);
+  if (place->path.empty()) co_return co_await read_directory(workspace, call, uri, *place);
+  auto piece = co_await workspace.read(place->path, 0, kMost);
+  if (!piece && piece.error().code == Errc::invalid) co_return co_await read_directory(workspace, call, uri, *place);
+  if (!piece) co_return missing();
+  if (piece->size > kMost) {
     json::object data{{"uri", uri}};
-    co_return fault(Code::invalid_params, bytes.error().message, std::move(data));
+    co_return fault(
+        Code::invalid_params,
+        fmt::format("{} is larger than {} bytes: read it in parts with the tool read_file", place->path, kMost),
+        std::move(data));
   }
-  if (!bytes && bytes.error().code == Errc::invalid) co_return co_await read_directory(*found, call, uri, *place);
-  if (!bytes) co_return missing();
   json::array contents;
-  contents.push_back(content_of(uri, mime_of(place->path), std::move(*bytes)));
+  contents.push_back(content_of(uri, mime_of(place->path), std::move(piece->bytes)));
   co_return contents;
 }
 

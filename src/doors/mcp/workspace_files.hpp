@@ -22,9 +22,8 @@ struct WorkspaceFile {
   std::string path;  // below /workspace
   std::uint64_t size = 0;
 };
-// The files of one of the caller's sessions, sorted, `most` of them; without hidden ones.
-Task<Result<std::vector<WorkspaceFile>>> files_of(Services& services, cove::mcp::Call& call, std::string session,
-                                                  std::size_t most);
+// The files of one of the caller's sessions, sorted, a thousand at the most; without hidden ones.
+Task<Result<std::vector<WorkspaceFile>>> files_of(Services& services, cove::mcp::Call& call, std::string session);
 
 // The files of the caller's sessions.
 class WorkspaceFiles : public Resources {

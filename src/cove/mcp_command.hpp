@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "cove/client_options.hpp"
+
+namespace cove::cli {
+
+// `cove mcp`: the MCP server that clients start as a program and speak to over its pipes.
+void add_mcp_command(CLI::App& app, ClientCommands& commands);
+
+// What `cove mcp config` prints: how a client is told of us.
+struct McpConfig {
+  std::string client;  // "claude-desktop", "claude-code", "cursor", "vscode"
+  std::string program;
+  Words arguments;  // of the program
+};
+// The client's own file as JSON. Errc::invalid for a client we do not know.
+Result<boost::json::object> mcp_config(const McpConfig& config);
+// For all of them, with where each belongs.
+std::string mcp_configs(const std::string& program, const Words& arguments);
+
+}  // namespace cove::cli

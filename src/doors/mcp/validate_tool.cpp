@@ -1,0 +1,300 @@
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "doors/mcp/arguments.hpp"
+#include "doors/mcp/basic_check.hpp"
+#include "doors/mcp/checkers.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/schema.hpp"
+#include "doors/mcp/tool.hpp"
+#include "doors/mcp/workplace.hpp"
+#include "doors/mcp/workspace.hpp"
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+using cove::mcp::Call;
+using cove::mcp::Or;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kCheckTime{20};
+constexpr std::chrono::milliseconds kLook{250};
+constexpr std::size_t kMostCode = std::size_t{1} << 20;
+constexpr std::size_t kMostBasic = std::size_t{256} << 10;  // it is read here, where others wait meanwhile
+constexpr std::size_t kMostOutput = std::size_t{64} << 10;
+constexpr std::size_t kMostDetails = 300;
+constexpr int kNotExecutable = 126;  // of a shell
+constexpr int kNotFound = 127;
+
+struct Request {
+  config::Language language;
+  std::string code;
+  std::string filename;  // "": none was given
+  bool save = false;
+  std::string session;
+};
+
+struct Judgement {
+  bool valid = true;
+  Finding finding;
+  std::string basic_because;  // "": a program that knows the language has read it
+};
+
+Result<Request> parse(const Workshop& workshop, const json::object& arguments) {
+  Request request;
+  COVE_TRY(request.language, language_argument(arguments, workshop.languages));
+  COVE_TRY(request.code, needed_text(arguments, "code"));
+  if (request.code.size() > kMostCode)
+    return fail(Errc::invalid, fmt::format("Invalid argument: code is larger than {} bytes", kMostCode));
+  COVE_TRY(request.filename, filename_argument(arguments, request.language));
+  COVE_TRY(request.save, flag_argument(arguments, "save"));
+  COVE_TRY(const auto session, text_argument(arguments, "session_id"));
+  request.session = session.value_or("");
+  return request;
+}
+
+// --- by a program that knows the language
+
+struct Said {
+  sandbox::ProcessEnd end;
+  std::string output;
+};
+
+Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> sandbox, std::vector<std::string> command,
+                               std::string file, std::string code) {
+  sandbox::ProcessRequest request{.argv = config::command_line(command, file),
+                                  .timeout = kCheckTime,
+                                  .output_limit = kMostOutput,
+                                  .abandoned = [&call] { return call.cancelled(); },
+                                  .whole = true};
+  request.files.push_back({.path = "/workspace/" + file, .mode = 0644, .content = std::move(code)});
+  const auto started = co_await sandbox->start(std::move(request));
+  if (!started) co_return tl::unexpected<Error>(started.error());
+  const auto process = *started;
+  const sandbox::Attended attended(sandbox, process);
+  while (!process->end()) {
+    co_await process->changed().wait_until(Clock::now() + kLook);
+    if (call.cancelled()) process->stop(sandbox::Reason::cancelled);
+  }
+  Said said{.end = *process->end(), .output = process->text_of(sandbox::Event::Kind::err)};
+  said.output += "\n" + process->text_of(sandbox::Event::Kind::out);
+  // Some name the file as they were told to, some with all that leads to it.
+  constexpr std::string_view kPlace = "/workspace/";
+  for (auto at = said.output.find(kPlace); at != std::string::npos; at = said.output.find(kPlace, at))
+    said.output.erase(at, kPlace.size());
+  co_return said;
+}
+
+bool is_missing(const sandbox::ProcessEnd& end) {
+  return end.reason == sandbox::Reason::not_started || end.exit_status == kNotExecutable ||
+         end.exit_status == kNotFound;
+}
+
+std::string nothing_reads(const config::Language& language) {
+  return fmt::format("nothing that reads {} is installed here (package {})", checker_of(language.name).label,
+                     language.package);
+}
+
+Result<Judgement> judge(const Request& request, const Checker& checker, const std::string& file, const Said& said) {
+  Judgement judgement;
+  const auto& end = said.end;
+  if (is_missing(end)) {
+    judgement.basic_because = nothing_reads(request.language);
+  } else if (end.reason == sandbox::Reason::timeout) {
+    return fail(Errc::over_limit, fmt::format("reading the code took longer than {} s", kCheckTime.count()));
+  } else if (end.reason != sandbox::Reason::exited) {
+    return fail(Errc::io, fmt::format("reading the code ended by {}", name_of(end.reason)));
+  } else if (end.exit_status == 0 && said.output.find(checker.says_good) != std::string::npos) {
+    judgement.valid = true;
+  } else if (!checker.no_fault.empty() && said.output.find(checker.no_fault) != std::string::npos) {
+    judgement.basic_because = "a module that it uses is not installed here";
+  } else {
+    judgement.valid = false;
+    judgement.finding = read_finding(checker, file, said.output);
+  }
+  return judgement;
+}
+
+Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const Request& request) {
+  const auto& checker = checker_of(request.language.name);
+  if (checker.patterns.empty() || request.language.check.empty()) {
+    Judgement none{.basic_because = nothing_reads(request.language)};
+    co_return none;
+  }
+  // A sandbox of its own: what a checker does beside reading is gone with it, and nothing in a session can stand in for
+  // the checker.
+  const auto place = co_await borrow_sandbox(workshop.services, call);
+  if (!place) co_return tl::unexpected<Error>(place.error());
+  std::vector<std::string> extensions(checker.extensions.begin(), checker.extensions.end());
+  if (extensions.empty()) extensions.push_back(request.language.extensions.front());
+  std::optional<Judgement> worst;
+  for (const auto& extension : extensions) {
+    const auto file = "main" + extension;
+    const auto said = co_await run_checker(call, place->sandbox(), request.language.check, file, request.code);
+    if (!said) co_return tl::unexpected<Error>(said.error());
+    auto judgement = judge(request, checker, file, *said);
+    if (!judgement || judgement->valid) co_return judgement;
+    // Where it was understood the furthest is where the fault is.
+    if (!worst || judgement->finding.line > worst->finding.line) worst = std::move(*judgement);
+  }
+  co_return std::move(*worst);
+}
+
+// --- by its structure
+
+Result<Judgement> judge_by_structure(const Request& request, std::string because) {
+  if (request.code.size() > kMostBasic)
+    return fail(Errc::over_limit,
+                fmt::format("{}, and without that at most {} bytes can be checked", because, kMostBasic));
+  Judgement judgement{.basic_because = std::move(because)};
+  const auto problem = basic_check(request.language.name, request.code);
+  if (!problem) return judgement;
+  judgement.valid = false;
+  judgement.finding = {.line = problem->line, .column = problem->column, .message = problem->message};
+  return judgement;
+}
+
+// --- the answer
+
+std::string line_of(std::string_view code, std::size_t number) {
+  for (; number > 1; --number) take_until(code, '\n');
+  auto line = take_until(code, '\n');
+  const auto from = line.find_first_not_of(" \t\r");
+  if (from == std::string_view::npos) return {};
+  line = line.substr(from, line.find_last_not_of(" \t\r") - from + 1).substr(0, kMostDetails);
+  line.remove_suffix(unfinished_utf8(line));
+  return std::string(line);
+}
+
+json::object facts_of(const Request& request, const Judgement& judgement) {
+  json::object facts{{"valid", judgement.valid},
+                     {"language", request.language.name},
+                     {"checked", judgement.basic_because.empty() ? "full" : "basic"}};
+  if (!request.filename.empty()) facts["filename"] = request.filename;
+  if (judgement.valid) return facts;
+  if (judgement.finding.line) facts["line"] = *judgement.finding.line;
+  if (judgement.finding.column) facts["column"] = *judgement.finding.column;
+  facts["message"] = judgement.finding.message;
+  return facts;
+}
+
+std::string said_so(const Judgement& judgement) {
+  if (judgement.basic_because.empty()) return {};
+  return fmt::format(". Only brackets, strings, comments and block keywords were checked: {}", judgement.basic_because);
+}
+
+json::object invalid(const Request& request, Judgement judgement) {
+  const auto& checker = checker_of(request.language.name);
+  auto& finding = judgement.finding;
+  const auto details = finding.line ? line_of(request.code, *finding.line) : std::string();
+  if (checker.hash_is_no_comment && details.starts_with('#') && !details.starts_with("#!"))
+    finding.message = fmt::format("'#' is not comment syntax in {}; use // or /* */ instead", checker.label);
+  auto text = finding.line
+                  ? fmt::format("{} syntax error on line {}: {}", checker.label, *finding.line, finding.message)
+                  : fmt::format("{} syntax error: {}", checker.label, finding.message);
+  if (!details.empty()) text += "\nDetails: " + details;
+  if (!judgement.basic_because.empty()) text += "\nNote" + said_so(judgement).replace(0, 1, ":");
+  if (request.save) text += "\nThe file was not saved.";
+  json::object notes{{"status", "invalid"}};
+  if (finding.line) notes["line"] = *finding.line;
+  if (finding.column) notes["column"] = *finding.column;
+  if (!judgement.basic_because.empty()) notes["checked"] = "basic";
+  auto block = text_block(std::move(text));
+  block["annotations"] = std::move(notes);
+  return {{"content", json::array{std::move(block)}},
+          {"structuredContent", facts_of(request, judgement)},
+          {"isError", true}};
+}
+
+struct Saved {
+  std::string session;
+  std::string path;
+};
+
+Task<Result<Saved>> save(Workshop& workshop, Call& call, const Request& request) {
+  const auto session = co_await workshop.sessions.open(call, request.session, request.language.name);
+  if (!session) co_return tl::unexpected<Error>(session.error());
+  const auto path = request.filename.empty() ? "main" + request.language.extensions.front() : request.filename;
+  Workspace workspace(*session, call);
+  const auto written = co_await workspace.write(path, request.code, WriteMode::replace);
+  if (!written) co_return fail(written.error().code, file_trouble(written.error()));
+  co_return Saved{.session = session->id, .path = path};
+}
+
+json::object valid(const Request& request, const Judgement& judgement, const std::optional<Saved>& saved) {
+  auto facts = facts_of(request, judgement);
+  std::string text = "Syntax validation successful";
+  if (!request.filename.empty()) text += " for " + request.filename;
+  if (saved) {
+    text += fmt::format(" (saved to /workspace/{})", saved->path);
+    facts["saved"] = saved->path;
+    facts["session_id"] = saved->session;
+  }
+  text += said_so(judgement);
+  auto block = text_block(std::move(text));
+  json::object notes{{"status", "valid"}};
+  if (!judgement.basic_because.empty()) notes["checked"] = "basic";
+  block["annotations"] = std::move(notes);
+  auto source = text_block(request.code);
+  source["mimeType"] = request.language.mime;
+  source["annotations"] = {{"mime_type", request.language.mime}};
+  json::array content{std::move(block), std::move(source)};
+  if (saved) content.push_back(link_block(saved->session, saved->path, request.code.size()));
+  return {{"content", std::move(content)}, {"structuredContent", std::move(facts)}, {"isError", false}};
+}
+
+Task<Or<>> validate(Workshop& workshop, Call& call, json::object arguments) {
+  const auto request = parse(workshop, arguments);
+  if (!request) co_return sorry(request.error().message);
+  const auto ticket = co_await enter(workshop.services, call);
+  if (!ticket) co_return sorry("Validation error: " + ticket.error().message);
+  auto judgement = co_await judge_by_program(workshop, call, *request);
+  if (judgement && !judgement->basic_because.empty())
+    judgement = judge_by_structure(*request, std::move(judgement->basic_because));
+  if (!judgement) co_return sorry("Validation error: " + judgement.error().message);
+  if (!judgement->valid) co_return invalid(*request, std::move(*judgement));
+  std::optional<Saved> saved;
+  if (request->save) {
+    auto done = co_await save(workshop, call, *request);
+    if (!done) co_return sorry("The syntax is valid, but the file was not saved: " + done.error().message);
+    saved = std::move(*done);
+  }
+  co_return valid(*request, *judgement, saved);
+}
+
+}  // namespace
+
+Tool validate_tool(const config::Languages& languages) {
+  Tool tool;
+  tool.definition = {
+      {"name", "validate_code"},
+      {"title", "Check syntax"},
+      {"description",
+       "Checks the syntax of code without running it, and says in which line the first error is. With save, code that "
+       "is valid is written to filename in the session's workspace (/workspace), where execute_code of the same "
+       "session finds it: this is how a program of several files is put together. Up to 1 MiB of code; 20 seconds."},
+      {"inputSchema",
+       schema({{"language", language_property(languages, "")},
+               {"code", property("string", "The source text")},
+               {"filename", property("string", "Name of the file, with or without extension; may have directories")},
+               {"save", property("boolean", "Write valid code to the file in the session's workspace")},
+               {"session_id", property("string", "The session to save into; without it the one of the language")}},
+              {"language", "code"})},
+      {"outputSchema",
+       schema({{"valid", property("boolean", "")},
+               {"language", property("string", "")},
+               {"checked", one_of({"full", "basic"}, "basic: only brackets, strings, comments and block keywords")},
+               {"line", property("integer", "Of the first error")},
+               {"column", property("integer", "Of the first error, counted from 1, when it is known")},
+               {"message", property("string", "What is wrong")},
+               {"filename", property("string", "")},
+               {"saved", property("string", "The path in the workspace it was written to")},
+               {"session_id", property("string", "The session it was written to")}},
+              {"valid", "language", "checked"})},
+      {"annotations", annotations({.read_only = true, .idempotent = true})}};
+  tool.run = validate;
+  return tool;
+}
+
+}  // namespace cove::doors::mcp
