@@ -2,6 +2,9 @@
 # Runs a TypeScript program: esbuild bundles it in a few milliseconds, node runs the result. A syntax error is esbuild's own
 # message with file, line and column, and exit status 1. Imports of other .ts files are followed; packages stay outside.
 # With --check the program is only parsed.
+for tool in esbuild node; do
+  command -v "$tool" >/dev/null 2>&1 || { echo "Command not found: $tool" >&2; exit 127; }
+done
 case "$1" in
   --check) shift; exec esbuild "$1" --log-level=error --outfile=/dev/null --allow-overwrite ;;
 esac

@@ -27,6 +27,7 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/shell.py
   cove_runtime/streams.py
   cove_runtime/tables.py
+  cove_runtime/touched.py
   cove_runtime/units.py
   cove_runtime/variables.py
   cove_runtime/warm.py

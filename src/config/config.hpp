@@ -125,6 +125,9 @@ struct Mcp {
   std::uint64_t max_body_bytes = 0;          // of one posted message
   bool stateless = false;                    // serve requests of older revisions without a session
   bool sse = false;                          // HTTP with events, as before Streamable HTTP
+  std::chrono::milliseconds task_after{};    // a call that may take longer becomes a task, for clients that know them
+  std::uint32_t page_size = 0;               // of lists
+  bool fixtures = false;                     // what the protocol's conformance suites look for
   bool operator==(const Mcp&) const = default;
 };
 

@@ -292,6 +292,11 @@ const auto& table() {
        "Serve requests of revisions before 2026-07-28 on /mcp without a session"},
       {"mcp.sse", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.sse; },
        "Serve /sse as well, for clients of revision 2024-11-05"},
+      {"mcp.task_after", duration, "20s", live, [](Config& c) -> auto& { return c.mcp.task_after; },
+       "A call that may take longer becomes a task, for clients that know what that is", 0, 365 * kDay},
+      {"mcp.page_size", count, "100", live, [](Config& c) -> auto& { return c.mcp.page_size; },
+       "Tools, prompts, resources in one page of a list", 1, 10'000},
+      {"mcp.fixtures", boolean, "false", restart, [](Config& c) -> auto& { return c.mcp.fixtures; }, ""},
 
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Which template an image that clients ask for stands for, as \"python:3.10\" = \"host\""},

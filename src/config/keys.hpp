@@ -45,7 +45,7 @@ struct Key {
   std::string_view fallback;  // the default, as text
   Reload reload;
   Field field;
-  std::string_view help;                  // one sentence
+  std::string_view help;                  // one sentence; none: for our own tests, and nobody is told
   std::uint64_t least = 0;                // of counts, thousandths of cores, bytes, milliseconds
   std::uint64_t most = 0;                 // 0: whatever fits
   std::vector<std::string_view> choices;  // in the order of the enum

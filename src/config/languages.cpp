@@ -35,7 +35,8 @@ struct OwnTool {
   std::string_view command;
   std::array<std::string_view, 2> needs;
 };
-constexpr OwnTool kTypeScript{.command = "/cove/bin/tsx", .needs = {"esbuild", "node"}};
+constexpr auto kOwnTools = std::to_array<OwnTool>({{.command = "/cove/bin/javarun", .needs = {"java", "javac"}},
+                                                   {.command = "/cove/bin/tsx", .needs = {"esbuild", "node"}}});
 
 bool on_path(std::string_view program, const CanRun& can_run) {
   for (const std::string_view directory : {"usr/local/bin", "usr/bin", "bin"}) {
@@ -48,8 +49,9 @@ bool on_path(std::string_view program, const CanRun& can_run) {
 
 bool installed(const Language& language, const CanRun& can_run) {
   const std::string_view command = language.command.front();
-  if (command == kTypeScript.command) {
-    return std::ranges::all_of(kTypeScript.needs, [&](std::string_view program) { return on_path(program, can_run); });
+  for (const auto& tool : kOwnTools) {
+    if (command != tool.command) continue;
+    return std::ranges::all_of(tool.needs, [&](std::string_view program) { return on_path(program, can_run); });
   }
   return command.starts_with('/') ? can_run(language.command.front().substr(1)) : on_path(command, can_run);
 }

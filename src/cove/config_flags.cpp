@@ -66,7 +66,7 @@ void ConfigFlags::describe(CLI::App& command) {
       if (key.kind == config::Kind::list || key.kind == config::Kind::map)
         option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',');
     }
-    option->group(group_of(key));
+    option->group(key.help.empty() ? "" : group_of(key));  // "": not in the help
     options_[name] = option;
   }
   command.footer("A flag wins over the variable in brackets, a variable over the file. SIGHUP reads the file again.");

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/io.hpp"
+#include "files/changed.hpp"
 #include "files/content.hpp"
 #include "files/json.hpp"
 #include "files/names.hpp"
@@ -89,8 +90,8 @@ Result<> download(const std::string& path, Arguments options) {
 }
 
 Result<> stage_files(const std::string& path, Arguments rest) {
-  if (!rest.empty()) return fail(Errc::invalid, "stage takes one path");
-  COVE_TRY(const auto staged, stage(STDIN_FILENO, path));
+  COVE_TRY(const bool now, flag(rest, 0, "now"));
+  COVE_TRY(const auto staged, stage(STDIN_FILENO, path, now ? StagedTime::now : StagedTime::zero));
   return say(fmt::format(R"({{"files":{},"bytes":{}}})", staged.files, staged.bytes));
 }
 
@@ -132,6 +133,25 @@ Result<> list(const std::string& path, Arguments rest) {
   return say(to_json(listing));
 }
 
+Result<> changed(const std::string& path, Arguments rest) {
+  if (rest.size() < 2 || rest.size() % 2 != 0) return fail(Errc::invalid, "changed wants SINCE and MOST");
+  ChangesWanted wanted;
+  COVE_TRY(const auto since, number(rest[0]));
+  COVE_TRY(wanted.most, number(rest[1]));
+  wanted.since_ns = static_cast<std::int64_t>(since);
+  for (std::size_t i = 2; i < rest.size(); i += 2) {
+    const std::string_view name = rest[i];
+    if (name == "--known")
+      wanted.written_before.emplace(rest[i + 1]);
+    else if (name == "--remove")
+      static_cast<void>(remove_path(path + "/" + rest[i + 1], Recursive::no).has_value());  // it may be gone already
+    else
+      return fail(Errc::invalid, fmt::format("changed: {} is not understood", shown(name)));
+  }
+  COVE_TRY(const auto changes, changes_below(path, wanted));
+  return say(to_json(changes));
+}
+
 Result<> rename(const std::string& path, Arguments rest) {
   if (rest.empty()) return fail(Errc::invalid, "rename wants a second path");
   COVE_TRY(const auto to, absolute_path(rest[0]));
@@ -155,6 +175,7 @@ Result<> run(Arguments arguments) {
   if (command == "read") return read(path, rest);
   if (command == "write") return write(path, rest);
   if (command == "list") return list(path, rest);
+  if (command == "changed") return changed(path, rest);
   if (command == "rename") return rename(path, rest);
   if (command == "remove" || command == "watch") {
     COVE_TRY(const bool recursive, flag(rest, 0, "recursive"));

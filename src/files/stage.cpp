@@ -57,7 +57,7 @@ Result<UniqueFd> open_parent(int root, std::string_view path) {
   return dir;
 }
 
-Result<> stage_one(ByteReader& reader, int root, const std::string& path, std::uint64_t size) {
+Result<> stage_one(ByteReader& reader, int root, const std::string& path, std::uint64_t size, StagedTime time) {
   COVE_TRY(const auto parent, open_parent(root, path));
   const std::string name(base_name(path));
   if (::unlinkat(parent.get(), name.c_str(), 0) != 0 && errno == EISDIR)
@@ -70,14 +70,14 @@ Result<> stage_one(ByteReader& reader, int root, const std::string& path, std::u
     size -= piece.size();
   }
   const timespec none[2] = {{}, {}};
-  if (::fchmod(file.get(), 0644) != 0 || ::futimens(file.get(), none) != 0)
+  if (::fchmod(file.get(), 0644) != 0 || (time == StagedTime::zero && ::futimens(file.get(), none) != 0))
     return fail_errno(errno, "set the time of {}", shown(path));
   return {};
 }
 
 }  // namespace
 
-Result<Staged> stage(int in_fd, const std::string& root) {
+Result<Staged> stage(int in_fd, const std::string& root, StagedTime time) {
   COVE_TRY(const auto dir, open_path(root, O_PATH | O_DIRECTORY));
   ByteReader reader(in_fd);
   Staged staged;
@@ -88,7 +88,7 @@ Result<Staged> stage(int in_fd, const std::string& root) {
     COVE_TRY(const auto given, reader.bytes(static_cast<std::size_t>(head.path_length)));
     COVE_TRY(const auto path, member_path(given, kMaxDepth));
     if (path.empty()) return fail(Errc::invalid, "a path is empty");
-    COVE_CHECK(stage_one(reader, dir.get(), path, head.size));
+    COVE_CHECK(stage_one(reader, dir.get(), path, head.size, time));
     ++staged.files;
     staged.bytes += head.size;
   }

@@ -12,7 +12,7 @@ std::string record(std::string_view path, std::string_view content) {
 }
 
 Result<Staged> staged(const Scratch& scratch, const std::string& stream) {
-  return stage(stream_of(stream).get(), scratch.path());
+  return stage(stream_of(stream).get(), scratch.path(), StagedTime::zero);
 }
 
 TEST(Stage, MakesFilesAndTheDirectoriesAboveThem) {

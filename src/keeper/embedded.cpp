@@ -10,6 +10,10 @@ extern const char cove_embedded_files[];
 extern const char cove_embedded_files_end[];
 extern const char cove_embedded_init[];
 extern const char cove_embedded_init_end[];
+extern const char cove_embedded_javarun[];
+extern const char cove_embedded_javarun_end[];
+extern const char cove_embedded_javascript[];
+extern const char cove_embedded_javascript_end[];
 extern const char cove_embedded_python[];
 extern const char cove_embedded_python_end[];
 extern const char cove_embedded_zygote[];
@@ -25,6 +29,17 @@ std::string_view between(const char* begin, const char* end) {
   return {begin, static_cast<std::size_t>(end - begin)};
 }
 
+void add_tree(std::vector<EmbeddedFile>& files, std::string_view directory, std::string_view rest) {
+  while (!rest.empty()) {
+    std::uint32_t sizes[2];
+    std::memcpy(sizes, rest.data(), sizeof sizes);
+    rest.remove_prefix(sizeof sizes);
+    files.push_back(
+        {.directory = directory, .path = rest.substr(0, sizes[0]), .content = rest.substr(sizes[0], sizes[1])});
+    rest.remove_prefix(sizes[0] + sizes[1]);
+  }
+}
+
 }  // namespace
 
 std::string_view embedded_init() {
@@ -35,21 +50,17 @@ std::string_view embedded_zygote() {
   return between(cove_embedded_zygote, cove_embedded_zygote_end);
 }
 
-std::vector<EmbeddedFile> embedded_python() {
+std::vector<EmbeddedFile> embedded_runtimes() {
   std::vector<EmbeddedFile> files;
-  for (auto rest = between(cove_embedded_python, cove_embedded_python_end); !rest.empty();) {
-    std::uint32_t sizes[2];
-    std::memcpy(sizes, rest.data(), sizeof sizes);
-    rest.remove_prefix(sizeof sizes);
-    files.push_back({.path = rest.substr(0, sizes[0]), .content = rest.substr(sizes[0], sizes[1])});
-    rest.remove_prefix(sizes[0] + sizes[1]);
-  }
+  add_tree(files, "python", between(cove_embedded_python, cove_embedded_python_end));
+  add_tree(files, "javascript", between(cove_embedded_javascript, cove_embedded_javascript_end));
   return files;
 }
 
 std::span<const EmbeddedTool> embedded_tools() {
-  static const std::array<EmbeddedTool, 2> tools{
+  static const std::array<EmbeddedTool, 3> tools{
       {{.name = "files", .content = between(cove_embedded_files, cove_embedded_files_end)},
+       {.name = "javarun", .content = between(cove_embedded_javarun, cove_embedded_javarun_end)},
        {.name = "tsx", .content = between(cove_embedded_tsx, cove_embedded_tsx_end)}}};
   return tools;
 }

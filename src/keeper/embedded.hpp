@@ -17,9 +17,11 @@ std::span<const EmbeddedTool> embedded_tools();
 std::string_view embedded_zygote();  // the zygote's native half, a shared library
 
 struct EmbeddedFile {
-  std::string_view path;  // below /cove/python of every sandbox
+  std::string_view directory;  // below /cove of every sandbox: "python"
+  std::string_view path;       // below that
   std::string_view content;
 };
-std::vector<EmbeddedFile> embedded_python();
+// What interpreters inside are driven by.
+std::vector<EmbeddedFile> embedded_runtimes();
 
 }  // namespace cove::keeper

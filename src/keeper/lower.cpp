@@ -69,9 +69,12 @@ constexpr auto kGenerated = std::to_array<TextFile>({
     {"etc/shells", "/bin/sh\n/bin/bash\n"},
 });
 
-constexpr auto kDirectories = std::to_array<const char*>(
-    {"cove", "cove/bin", "cove/lib", "cove/python", "dev", "etc",       "home",    "opt",     "proc",    "root",
-     "run",  "srv",      "tmp",      "usr",         "var", "var/cache", "var/lib", "var/log", "var/tmp", "workspace"});
+constexpr auto kDirectories =
+    std::to_array<const char*>({"cove",     "cove/bin",  "cove/lib", "cove/python", "cove/javascript",
+                                "dev",      "etc",       "home",     "opt",         "proc",
+                                "root",     "run",       "srv",      "tmp",         "usr",
+                                "var",      "var/cache", "var/lib",  "var/log",     "var/tmp",
+                                "workspace"});
 
 struct Link {
   const char* path;
@@ -172,8 +175,8 @@ Result<> add_programs(const std::string& lower) {
   COVE_CHECK(write_new(root / std::string_view(jail::kInitPath).substr(1), embedded_init(), 0555));
   for (const auto& tool : embedded_tools()) COVE_CHECK(write_new(root / "cove/bin" / tool.name, tool.content, 0755));
   COVE_CHECK(write_new(root / "cove/lib/zygote.so", embedded_zygote(), 0755));
-  for (const auto& file : embedded_python()) {
-    const auto to = root / "cove/python" / file.path;
+  for (const auto& file : embedded_runtimes()) {
+    const auto to = root / "cove" / file.directory / file.path;
     std::error_code ec;
     fs::create_directories(to.parent_path(), ec);
     COVE_CHECK(write_new(to, file.content, 0644));

@@ -49,7 +49,11 @@ struct Asking : Service {
     co_return result;
   }
   void forget(const std::string&) override {}
+  Task<Or<>> honour(Call&, Wishes&) override { co_return json::object(); }
+  Board& board() override { return board_; }
+  bool ending() const override { return false; }
   const Seal& seal() const override { return seal_; }
+  Board board_;
   Seal seal_;
 };
 

@@ -29,6 +29,18 @@ std::string level_names() {
   return fmt::format("{}", fmt::join(kLevels, ", "));
 }
 
+void Call::take_facts_of(const Call& other) {
+  revision = other.revision;
+  bare = other.bare;
+  tenant = other.tenant;
+  key_id = other.key_id;
+  connection = other.connection;
+  id = other.id;
+  method = other.method;
+  params = other.params;
+  capabilities = other.capabilities;
+}
+
 void Call::cancel() {
   cancelled_ = true;
   changed_.notify_all();
@@ -39,6 +51,12 @@ void Call::progress(std::string_view message) {
   json::object step{{"progressToken", token_}, {"progress", ++steps_}};
   if (has_annotations(revision)) step["message"] = message;
   tell(notification_message("notifications/progress", std::move(step)));
+}
+
+void Call::progress(std::uint64_t done, std::uint64_t total) {
+  if (!wants_progress() || cancelled_) return;
+  tell(notification_message("notifications/progress",
+                            {{"progressToken", token_}, {"progress", done}, {"total", total}}));
 }
 
 void Call::log(Level level, std::string_view logger, json::value data) {

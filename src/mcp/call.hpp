@@ -11,6 +11,7 @@
 
 #include "async/signal.hpp"
 #include "async/task.hpp"
+#include "mcp/board.hpp"
 #include "mcp/message.hpp"
 #include "mcp/question.hpp"
 #include "mcp/revision.hpp"
@@ -57,9 +58,13 @@ class Call {
   std::string method;
   boost::json::object params;
   boost::json::object capabilities;  // the client's
+  std::shared_ptr<Ear> ear;          // the client's, while it is connected; null where calls stand alone
 
   Call(boost::asio::any_io_executor executor, std::shared_ptr<Outlet> outlet)
       : changed_(std::move(executor)), outlet_(std::move(outlet)) {}
+
+  // Who asks for what, for a call that goes on without this one.
+  void take_facts_of(const Call& other);
 
   // Nobody waits any more: whatever was begun is to be ended.
   [[nodiscard]] bool cancelled() const { return cancelled_; }
@@ -69,6 +74,8 @@ class Call {
   [[nodiscard]] bool wants_progress() const { return !token_.is_null(); }
   // Counts itself up.
   void progress(std::string_view message);
+  // So much of a whole; each time more than before.
+  void progress(std::uint64_t done, std::uint64_t total);
   [[nodiscard]] bool wants_log(Level level) const { return level_ && level >= *level_; }
   void log(Level level, std::string_view logger, boost::json::value data);
   // Over the way that its answer will go.

@@ -17,6 +17,8 @@ namespace json = boost::json;
 
 constexpr std::size_t kMostInBatch = 100;
 constexpr std::size_t kMostCalls = 256;  // of one client at once
+constexpr std::size_t kMostWishes = 100;
+constexpr std::chrono::milliseconds kLookForEnd{500};
 constexpr std::array<std::string_view, 7> kRemoved{
     "initialize", "ping",        "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
     "tasks/list", "tasks/result"};
@@ -34,6 +36,44 @@ json::object object_of(const json::object& object, std::string_view name) {
 
 tl::unexpected<Fault> unknown_method(std::string_view method) {
   return fault(Code::method_not_found, fmt::format("Method not found: {}", method));
+}
+
+Or<Wishes> read_wishes(const json::object& params) {
+  const auto* asked = params.if_contains("notifications");
+  if (asked == nullptr || !asked->is_object())
+    return fault(Code::invalid_params, "Invalid params: notifications must be an object");
+  Wishes wishes;
+  for (const auto& [name, into] : {std::pair{"toolsListChanged", &wishes.tools},
+                                   {"promptsListChanged", &wishes.prompts},
+                                   {"resourcesListChanged", &wishes.resources}}) {
+    const auto* value = asked->as_object().if_contains(name);
+    if (value != nullptr && !value->is_bool())
+      return fault(Code::invalid_params, fmt::format("Invalid params: notifications.{} must be true or false", name));
+    *into = value != nullptr && value->as_bool();
+  }
+  for (const auto& [name, into] : {std::pair{"resourceSubscriptions", &wishes.uris}, {"taskIds", &wishes.tasks}}) {
+    const auto* value = asked->as_object().if_contains(name);
+    if (value == nullptr) continue;
+    const auto refused =
+        fault(Code::invalid_params,
+              fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMostWishes));
+    if (!value->is_array() || value->as_array().size() > kMostWishes) return refused;
+    for (const auto& element : value->as_array()) {
+      if (!element.is_string()) return refused;
+      into->emplace(element.as_string());
+    }
+  }
+  return wishes;
+}
+
+json::object said_of(const Wishes& wishes) {
+  json::object said;
+  if (wishes.tools) said["toolsListChanged"] = true;
+  if (wishes.prompts) said["promptsListChanged"] = true;
+  if (wishes.resources) said["resourcesListChanged"] = true;
+  if (!wishes.uris.empty()) said["resourceSubscriptions"] = json::array(wishes.uris.begin(), wishes.uris.end());
+  if (!wishes.tasks.empty()) said["taskIds"] = json::array(wishes.tasks.begin(), wishes.tasks.end());
+  return said;
 }
 
 // Gathers the answers to a batch. Gives them on when the last who could add one has let go.
@@ -93,6 +133,11 @@ void Peer::notify(std::string_view method, json::object params) {
   if (ready_ && spoken_on_) spoken_on_->send(notification_message(method, std::move(params)));
 }
 
+void Peer::hang_up() {
+  hung_up_ = true;
+  for (const auto& [id, call] : calls_) call->changed().notify_all();
+}
+
 void Peer::take(const json::value& value, std::shared_ptr<Outlet> outlet) {
   if (value.is_array())
     take_batch(value.as_array(), outlet);
@@ -148,6 +193,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   call->params = std::move(message->params);
   call->capabilities = capabilities_;
   call->level_ = level_;
+  call->ear = ear_;
   if (initialized() && outlet->carries_everything()) call->ask_by(inquiry_);
   if (const auto* meta = meta_of(call->params)) {
     const auto* token = meta->if_contains("progressToken");
@@ -178,14 +224,22 @@ bool Peer::is_modern(Call& call) const {
 }
 
 Task<> Peer::serve(std::shared_ptr<Peer> self, std::shared_ptr<Call> call, json::value id) {
-  auto result = co_await self->answer(*call);
+  Or<> result = fault(Code::internal, "Internal error");
+  std::exception_ptr escaped;
+  try {
+    result = co_await self->answer(*call);
+  } catch (...) {
+    escaped = std::current_exception();
+  }
   self->calls_.erase(json::serialize(id));
   self->changed_.notify_all();
-  if (call->cancelled()) co_return;
-  if (result)
-    call->outlet_->send(result_message(id, std::move(*result)));
-  else
-    call->outlet_->send(error_message(id, result.error(), self->unknown_id()));
+  if (!call->cancelled()) {
+    if (result)
+      call->outlet_->send(result_message(id, std::move(*result)));
+    else
+      call->outlet_->send(error_message(id, result.error(), self->unknown_id()));
+  }
+  if (escaped) std::rethrow_exception(escaped);
 }
 
 Task<Or<>> Peer::answer(Call& call) {
@@ -197,7 +251,13 @@ Task<Or<>> Peer::answer(Call& call) {
     if (call.method == "logging/setLevel") co_return set_level(call.params);
     if (call.method == "server/discover") co_return tl::unexpected<Fault>(missing_envelope());
   }
-  auto result = call.method == "server/discover" ? discover() : co_await service_.serve(call);
+  Or<> result;
+  if (call.method == "server/discover")
+    result = discover();
+  else if (call.method == "subscriptions/listen" && modern(call.revision))
+    result = co_await listen(call);
+  else
+    result = co_await service_.serve(call);
   if (!result) co_return result;
   auto fitted = fit(std::move(*result), call.method, call.revision, call.bare);
   if (modern(call.revision)) add_envelope(fitted, service_.info());
@@ -208,6 +268,12 @@ Or<> Peer::initialize(const json::object& params) {
   if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is initialized already");
   revision_ = negotiate(text_of(params, "protocolVersion"));
   capabilities_ = object_of(params, "capabilities");
+  const auto tell = [weak = weak_from_this()](std::string_view method, json::object news) {
+    if (const auto peer = weak.lock()) peer->notify(method, std::move(news));
+  };
+  ear_ = std::make_shared<Ear>(
+      Ear{.tenant = options_.tenant, .wishes = {.tools = true, .prompts = true, .resources = true}, .tell = tell});
+  service_.board().join(ear_);
   return json::object{{"protocolVersion", name_of(*revision_)},
                       {"capabilities", service_.capabilities(*revision_)},
                       {"serverInfo", service_.info()},
@@ -218,6 +284,28 @@ Or<> Peer::discover() const {
   return json::object{{"supportedVersions", json::array{name_of(kModern)}},
                       {"capabilities", service_.capabilities(kModern)},
                       {"instructions", service_.instructions()}};
+}
+
+Task<Or<>> Peer::listen(Call& call) {
+  if (!call.outlet_->carries_everything())
+    co_return fault(Code::invalid_request, "Invalid request: who listens must accept text/event-stream");
+  auto wishes = read_wishes(call.params);
+  if (!wishes) co_return tl::unexpected<Fault>(wishes.error());
+  if (auto honoured = co_await service_.honour(call, *wishes); !honoured) co_return honoured;
+  json::object mark;
+  mark[envelope_key("subscriptionId")] = call.id;
+  const auto ear = std::make_shared<Ear>();
+  ear->tenant = call.tenant;
+  ear->tell = [&call, mark](std::string_view method, json::object news) {
+    news["_meta"] = mark;
+    call.tell(notification_message(method, std::move(news)));
+  };
+  ear->tell("notifications/subscriptions/acknowledged", {{"notifications", said_of(*wishes)}});
+  ear->wishes = std::move(*wishes);
+  service_.board().join(ear);
+  while (!call.cancelled() && !hung_up_ && !service_.ending())
+    co_await call.changed().wait_until(std::chrono::steady_clock::now() + kLookForEnd);
+  co_return json::object{{"_meta", mark}};
 }
 
 Or<> Peer::set_level(const json::object& params) {
@@ -234,6 +322,7 @@ Or<> Peer::enter_envelope(Call& call) const {
   call.revision = kModern;
   call.bare = false;
   call.connection.clear();
+  call.ear.reset();
   call.capabilities = std::move(envelope->capabilities);
   call.asker_.reset();
   if (may_ask_in(call.method)) {

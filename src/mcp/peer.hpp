@@ -27,6 +27,12 @@ class Service {
   virtual Task<Or<>> serve(Call& call) = 0;
   // A client that had a connection of its own is gone.
   virtual void forget(const std::string& connection) = 0;
+  // Takes out of the wishes what is not there for this caller, and sees to it that the rest will be told of.
+  virtual Task<Or<>> honour(Call& call, Wishes& wishes) = 0;
+  // From where clients are told what has changed.
+  virtual Board& board() = 0;
+  // The server stops: who listens is sent away.
+  virtual bool ending() const = 0;
   // Of a tool; empty when there is none of that name.
   virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
   // Of what clients are given to keep.
@@ -66,6 +72,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void speak_on(std::shared_ptr<Outlet> outlet) { spoken_on_ = std::move(outlet); }
   // Reaches a client that has said that it is initialized.
   void notify(std::string_view method, boost::json::object params);
+  // Ends what would go on for as long as the client listens; the rest is served to its end.
+  void hang_up();
   // Ends whatever is being served; nothing is answered any more.
   void cancel_all();
 
@@ -77,6 +85,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   Task<Or<>> answer(Call& call);
   Or<> initialize(const boost::json::object& params);
   Or<> discover() const;
+  Task<Or<>> listen(Call& call);
   Or<> set_level(const boost::json::object& params);
   Or<> enter_envelope(Call& call) const;
   [[nodiscard]] bool is_modern(Call& call) const;
@@ -94,6 +103,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id
   std::shared_ptr<Inquiry> inquiry_;
   std::shared_ptr<Outlet> spoken_on_;
+  std::shared_ptr<Ear> ear_;
+  bool hung_up_ = false;
   bool ready_ = false;  // it said so after `initialize`
 };
 

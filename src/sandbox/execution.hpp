@@ -31,6 +31,9 @@ struct ExecutionEnd {
   std::chrono::milliseconds wall{0};
   boost::json::object reply;  // the interpreter's own
   std::string note;           // for people, when something other than the code ended it
+  // Of the interpreter, when it ended with this.
+  std::optional<int> exit_status = {};
+  int signal = 0;
 };
 std::string_view name_of(ExecutionEnd::Status status);
 
@@ -99,6 +102,7 @@ class Execution {
   std::string op_;
   boost::json::object content_;
   std::optional<std::chrono::milliseconds> timeout_;
+  std::chrono::milliseconds grace_{2000};  // to end when it is interrupted
 };
 
 }  // namespace cove::sandbox

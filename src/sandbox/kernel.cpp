@@ -22,8 +22,8 @@ constexpr std::size_t kRecentBytes = 4U << 20;
 constexpr std::size_t kRecentCount = 64;
 constexpr std::size_t kAllRecentBytes = 256U << 20;  // of every kernel together
 constexpr std::size_t kBatch = 256U << 10;
-constexpr std::size_t kMostWords = 500;        // of its own, about why it cannot begin
-constexpr milliseconds kInterruptGrace{2000};  // for a cell to end when it was asked to
+constexpr int kNotFound = 127;           // as shells say it
+constexpr std::size_t kMostWords = 500;  // of its own, about why it cannot begin
 constexpr milliseconds kStartTime{30'000};
 constexpr milliseconds kQuestionTime{30'000};  // of the kernel's own, when its turn has come
 constexpr std::chrono::hours kAdoptedTime{1};  // for what it was at when it was adopted
@@ -101,15 +101,36 @@ bool is_display(std::string_view head) {
 }
 
 // What it is known by holds its id, for a server that comes after us.
-ProcessRequest request_for(const std::string& id, const std::vector<std::string>& variables) {
+ProcessRequest request_for(const std::string& id, const KernelOptions& options) {
   return {.kind = ProcessKind::kernel,
-          .argv = {"python3", id},
-          .variables = variables,
+          .argv = {options.language == KernelLanguage::python ? "python3" : "node", id},
+          .variables = options.variables,
           .input = InputMode::none,
           .delivery = Delivery::everything};
 }
 
+async::Task<Result<std::shared_ptr<Process>>> start_interpreter(std::shared_ptr<Sandbox> sandbox, std::string id,
+                                                                KernelOptions options) {
+  auto request = request_for(id, options);
+  if (options.language == KernelLanguage::python) co_return co_await sandbox->start_python(std::move(request));
+  co_return co_await sandbox->start_node(std::move(request));
+}
+
+constexpr auto kLanguages = std::to_array<std::pair<KernelLanguage, std::string_view>>(
+    {{KernelLanguage::python, "python"}, {KernelLanguage::javascript, "javascript"}});
+
 }  // namespace
+
+std::string_view name_of(KernelLanguage language) {
+  return std::ranges::find(kLanguages, language, &std::pair<KernelLanguage, std::string_view>::first)->second;
+}
+
+std::optional<KernelLanguage> find_kernel_language(std::string_view name) {
+  for (const auto& [language, known] : kLanguages) {
+    if (known == name) return language;
+  }
+  return std::nullopt;
+}
 
 Kernel::Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process,
                std::shared_ptr<KernelTotals> totals)
@@ -124,14 +145,16 @@ Kernel::Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr
       deadline_(sandbox_->executor()) {}
 
 async::Task<Result<std::shared_ptr<Kernel>>> Kernel::start(std::shared_ptr<Sandbox> sandbox, std::string id,
-                                                           std::vector<std::string> variables,
+                                                           KernelOptions options,
                                                            std::shared_ptr<KernelTotals> totals) {
-  auto process = co_await sandbox->start_python(request_for(id, variables));
+  auto process = co_await start_interpreter(sandbox, id, options);
   if (!process) co_return tl::unexpected<Error>(process.error());
   if (const auto& end = (*process)->end())
-    co_return fail(Errc::conflict, end->note.empty() ? "the interpreter did not start" : end->note);
+    co_return tl::unexpected<Error>(Error{.code = Errc::conflict,
+                                          .message = end->note.empty() ? "the interpreter did not start" : end->note,
+                                          .sys_errno = end->exit_status == kNotFound ? ENOENT : 0});
   const auto kernel = std::make_shared<Kernel>(sandbox, std::move(id), std::move(*process), std::move(totals));
-  kernel->variables_ = std::move(variables);
+  kernel->options_ = std::move(options);
   sandbox->tasks().spawn("hear a kernel", serve(kernel, kernel->process_));
   if (auto begun = co_await kernel->begin(); !begun) {
     co_await kernel->stop();
@@ -144,8 +167,10 @@ std::shared_ptr<Kernel> Kernel::adopt(std::shared_ptr<Sandbox> sandbox, std::sha
                                       std::shared_ptr<KernelTotals> totals) {
   const auto& words = process->request().argv;
   auto id = words.size() > 1 ? words.back() : fmt::format("p{}", process->number());
+  const bool python = words.empty() || !words.front().ends_with("node");
   const auto kernel =
       std::make_shared<Kernel>(std::move(sandbox), std::move(id), std::move(process), std::move(totals));
+  kernel->options_.language = python ? KernelLanguage::python : KernelLanguage::javascript;
   // It may be in the middle of something: when it answers it is not.
   kernel->state_ = State::idle;
   kernel->enqueue("ping", {}, {})->timeout_ = kAdoptedTime;
@@ -160,7 +185,7 @@ bool Kernel::warm() const {
 
 async::Task<Result<>> Kernel::begin() {
   const auto self = shared_from_this();
-  const auto first = sandbox_->first_message("kernel", request_for(id_, variables_));
+  const auto first = sandbox_->first_message("kernel", request_for(id_, options_));
   if (auto sent = process_->send(json::serialize(first)); !sent) co_return sent;
   const auto until = std::chrono::steady_clock::now() + kStartTime;
   while (state_ == State::starting && std::chrono::steady_clock::now() < until)
@@ -302,8 +327,11 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
                        {"allow_stdin", request.allow_stdin},
                        {"colour", request.colour},
                        {"user_expressions", std::move(request.user_expressions)}};
+  if (!request.file.empty()) content["file"] = std::move(request.file);
+  if (request.watch) content["watch"] = true;
   auto execution = enqueue("execute", std::move(content), request.limits);
   execution->timeout_ = request.timeout;
+  execution->grace_ = request.grace;
   ++executions_;
   next();
   return execution;
@@ -389,7 +417,7 @@ void Kernel::arm(milliseconds left, Reason reason) {
     }
     self->stopping_ = reason;
     [[maybe_unused]] const auto told = self->process_->signal(SIGINT);
-    self->arm(kInterruptGrace, reason);
+    self->arm(self->running_->grace_, reason);
   });
 }
 
@@ -467,7 +495,11 @@ void Kernel::die() {
   const auto note = how_it_died();
   stopping_.reset();
   if (const auto last = std::exchange(running_, nullptr))
-    finish(last, {.status = ExecutionEnd::Status::error, .reason = reason, .note = note});
+    finish(last, {.status = ExecutionEnd::Status::error,
+                  .reason = reason,
+                  .note = note,
+                  .exit_status = end ? std::optional(end->exit_status) : std::nullopt,
+                  .signal = end ? end->signal : 0});
   // What one of them did is not the others' end.
   const bool all = ending_ || reason == Reason::sandbox_gone || reason == Reason::shutdown;
   for (const auto& waiting : std::exchange(queue_, {}))
@@ -492,7 +524,7 @@ async::Task<Result<>> Kernel::restart() {
 }
 
 async::Task<Result<>> Kernel::start_again() {
-  auto process = co_await sandbox_->start_python(request_for(id_, variables_));
+  auto process = co_await start_interpreter(sandbox_, id_, options_);
   if (!process) co_return tl::unexpected<Error>(process.error());
   process_ = std::move(*process);
   reader_ = MessageReader(kMostMessage);

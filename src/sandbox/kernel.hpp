@@ -25,6 +25,16 @@ struct KernelTotals {
   std::size_t recent_bytes = 0;                // held of executions that have ended
 };
 
+enum class KernelLanguage : std::uint8_t { python, javascript };
+std::string_view name_of(KernelLanguage language);
+// nullopt for a language that has no kernels.
+std::optional<KernelLanguage> find_kernel_language(std::string_view name);
+
+struct KernelOptions {
+  KernelLanguage language = KernelLanguage::python;
+  std::vector<std::string> variables = {};  // "K=V"
+};
+
 struct ExecuteRequest {
   std::string code;
   bool silent = false;
@@ -34,23 +44,27 @@ struct ExecuteRequest {
   boost::json::object user_expressions;
   std::optional<std::chrono::milliseconds> timeout;
   ExecutionLimits limits;
+  std::string file = {};  // what the code finds as its own path; "": nothing, or what the interpreter says
+  bool watch = false;     // the reply says in `touched` whether files of the workspace may have been written
+  std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
 };
 
-// A stateful Python in a sandbox. Runs what it is given one after the other. Everything it says is the word of code
-// nobody has read; what ended it comes from init and the kernel.
+// A stateful interpreter in a sandbox. Runs what it is given one after the other. Everything it says is the word of
+// code nobody has read; what ended it comes from init and the kernel.
 class Kernel : public std::enable_shared_from_this<Kernel> {
  public:
   enum class State : std::uint8_t { starting, idle, busy, dead };
 
   // Ready when this returns.
   static async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, std::string id,
-                                                            std::vector<std::string> variables,
+                                                            KernelOptions options,
                                                             std::shared_ptr<KernelTotals> totals);
   // One that a server before us started and that goes on.
   static std::shared_ptr<Kernel> adopt(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process,
                                        std::shared_ptr<KernelTotals> totals);
 
   [[nodiscard]] const std::string& id() const { return id_; }
+  [[nodiscard]] KernelLanguage language() const { return options_.language; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::int64_t started_unix_ms() const { return process_->started_unix_ms(); }
   [[nodiscard]] std::uint64_t executions() const { return executions_; }
@@ -118,7 +132,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::shared_ptr<Process> process_;
   std::string id_;
   std::shared_ptr<KernelTotals> totals_;
-  std::vector<std::string> variables_;
+  KernelOptions options_;
   State state_ = State::starting;
   async::Signal changed_;
   MessageReader reader_;

@@ -5,15 +5,14 @@
 
 namespace cove::sandbox {
 
-async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sandbox> sandbox,
-                                                            std::vector<std::string> variables) {
+async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sandbox> sandbox, KernelOptions options) {
   const auto key = sandbox->row().id;
   auto& group = by_sandbox_[key];
   if (group.kernels.size() + group.starting >= kMost)
     co_return fail(Errc::quota, fmt::format("a sandbox may have {} kernels: delete one first", kMost));
   auto id = fmt::format("k{}", group.next++);
   ++group.starting;
-  auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(variables), totals_);
+  auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(options), totals_);
   // The sandbox may be gone by now, and the group with it.
   const auto found = by_sandbox_.find(key);
   if (found == by_sandbox_.end()) co_return fail(Errc::not_found, "the sandbox ended");

@@ -15,8 +15,7 @@ class Kernels {
   static constexpr std::size_t kMost = 32;  // in one sandbox
 
   // Errc::quota when the sandbox has kMost of them.
-  async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox,
-                                                     std::vector<std::string> variables);
+  async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, KernelOptions options);
   [[nodiscard]] std::vector<std::shared_ptr<Kernel>> of(const Sandbox& sandbox) const;
   // Errc::not_found.
   [[nodiscard]] Result<std::shared_ptr<Kernel>> find(const Sandbox& sandbox, std::string_view id) const;

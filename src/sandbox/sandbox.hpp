@@ -104,6 +104,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // A Python of the runtime (runtime/python) that waits for its first message on the channel: forked from a warm one,
   // or started cold where none is. The command of the request is only what it is known by.
   async::Task<Result<std::shared_ptr<Process>>> start_python(ProcessRequest request);
+  // The same of node's (runtime/javascript), which is always started cold.
+  async::Task<Result<std::shared_ptr<Process>>> start_node(ProcessRequest request);
   // The whole environment of a process: the sandbox's own variables and those of the request.
   [[nodiscard]] std::vector<std::string> environment(const ProcessRequest& request) const;
   // What such a Python is told first: what it is to become, and its environment.

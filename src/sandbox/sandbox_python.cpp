@@ -157,4 +157,16 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessReque
   co_return started;
 }
 
+async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_node(ProcessRequest request) {
+  const auto self = shared_from_this();
+  if (auto ready = co_await be_ready(request.kind, request.abandoned); !ready)
+    co_return tl::unexpected<Error>(ready.error());
+  request.channel = true;
+  request.directory = "/";
+  request.argv.insert(request.argv.begin() + 1, "/cove/javascript/kernel.js");
+  auto started = co_await attempt(request, wire::SpawnKind::program);
+  if (started && (*started)->failure_) explain_failure(**started, "node");
+  co_return started;
+}
+
 }  // namespace cove::sandbox

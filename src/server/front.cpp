@@ -231,7 +231,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
            .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
            .config = [this] { return config_; },
            .draining = [this] { return draining_; }},
-      tools_(mcp_),
+      tools_(loop_.get_executor(), mcp_),
       endpoint_(loop_.get_executor(), {.tasks = tasks_, .service = tools_, .config = [this] { return config_; }}),
       operators_{.healthy = [this] { return !draining_ && !registry_.keeper_lost(); },
                  .metrics = [this] { return metrics_.text(); },

@@ -20,6 +20,7 @@ from .channel import encode
 from .interrupts import Interrupts
 from .own import builtins as __builtins__  # noqa: F401
 from .streams import Outlet, Stream
+from .touched import now, touched
 
 _getpid, _exit, _ioctl, _sleep, _FIONREAD = os.getpid, os._exit, fcntl.ioctl, time.sleep, termios.FIONREAD
 _DRAIN = 200  # milliseconds that a reply waits at most for what a process goes on writing
@@ -169,6 +170,9 @@ class Kernel:
         shell.failure = None
         self._mend_streams()
         self._packages = self._packages or late_packages()
+        if content.get("file"):
+            shell.user_ns["__file__"] = content["file"]
+        began = now()
         count = shell.execution_count
         if not silent:
             self.outlet.send("execute_input", {"code": code, "execution_count": count})
@@ -179,6 +183,8 @@ class Kernel:
             reply.update(shell.failure or _failed(error), status="error")
         elif content.get("user_expressions"):
             reply["user_expressions"] = self._expressions(content["user_expressions"])
+        if content.get("watch"):
+            reply["touched"] = touched("/workspace", began)
         if shell.payload_manager._payload:
             reply["payload"] = json_value(shell.payload_manager.read_payload(), [])
             shell.payload_manager.clear_payload()

@@ -213,6 +213,8 @@ Tool execute_tool(const config::Languages& languages) {
         {"openWorldHint", false},
         {"supportsStreaming", true}}}};
   tool.run = execute;
+  tool.tasks = TaskUse::optional;
+  tool.allowed = allowed_time;
   return tool;
 }
 

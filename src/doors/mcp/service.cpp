@@ -5,6 +5,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "doors/mcp/arguments.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/fixtures/fixtures.hpp"
+#include "doors/mcp/suggestions.hpp"
+#include "doors/mcp/workspace_files.hpp"
+#include "mcp/page.hpp"
+
 namespace cove::doors::mcp {
 namespace {
 
@@ -12,21 +19,60 @@ namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Code;
 using cove::mcp::fault;
+using cove::mcp::Fault;
 using cove::mcp::Or;
+using cove::mcp::Revision;
+using std::chrono::milliseconds;
 
-constexpr std::size_t kPage = 100;
+constexpr std::size_t kMostSubscriptions = 100;  // of one client
+constexpr milliseconds kQuick{1000};             // what is done by then is answered, whatever it was allowed
 
-// Where a list goes on: the number of what was given, which nobody has to understand.
-Or<std::size_t> place_of(const json::object& params, std::size_t size) {
-  const auto* cursor = params.if_contains("cursor");
-  if (cursor == nullptr || cursor->is_null()) return 0;
-  std::size_t at = 0;
-  if (cursor->is_string()) {
-    const std::string_view text = cursor->as_string();
-    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), at);
-    if (wrong == std::errc() && end == text.data() + text.size() && at < size) return at;
+Or<std::string> needed(const json::object& params, std::string_view name) {
+  const auto* value = params.if_contains(name);
+  if (value == nullptr || !value->is_string())
+    return fault(Code::invalid_params, fmt::format("Invalid params: {} must be a string", name));
+  return std::string(value->as_string());
+}
+
+// Nothing is {}.
+Or<json::object> object_in(const json::object& params, std::string_view name) {
+  const auto* value = params.if_contains(name);
+  if (value == nullptr || value->is_null()) return json::object();
+  if (!value->is_object())
+    return fault(Code::invalid_params, fmt::format("Invalid params: {} must be an object", name));
+  return value->as_object();
+}
+
+std::string_view word_of(TaskUse use) {
+  switch (use) {
+    case TaskUse::forbidden:
+      return "forbidden";
+    case TaskUse::optional:
+      return "optional";
+    case TaskUse::required:
+      return "required";
   }
-  return fault(Code::invalid_params, "Invalid params: no such cursor");
+  return "";
+}
+
+Task<Or<>> run_tool(Workshop& workshop, Tool tool, std::shared_ptr<Call> call, json::object arguments) {
+  co_return co_await tool.run(workshop, *call, std::move(arguments));
+}
+
+std::optional<Fault> wrong_arguments(const Prompt& prompt, const json::object& arguments) {
+  for (const auto& [name, value] : arguments) {
+    if (!value.is_string())
+      return Fault{.code = Code::invalid_params,
+                   .message = fmt::format("Invalid params: arguments.{} must be a string", std::string_view(name))};
+  }
+  for (const auto& argument : prompt.definition.at("arguments").as_array()) {
+    const auto& name = argument.at("name").as_string();
+    const auto* required = argument.as_object().if_contains("required");
+    if (required != nullptr && required->as_bool() && !arguments.contains(name))
+      return Fault{.code = Code::invalid_params,
+                   .message = fmt::format("Missing required argument: {}", std::string_view(name))};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -43,62 +89,304 @@ std::vector<Tool> all_tools(const config::Languages& languages) {
   return tools;
 }
 
-CodeService::CodeService(Services& services)
+milliseconds allowed_time(const Workshop& workshop, const json::object& arguments) {
+  const auto config = workshop.services.config();
+  const auto seconds = number_argument(arguments, "timeout");
+  if (!seconds || !*seconds || **seconds <= 0) return config->mcp.timeout;
+  const std::chrono::duration<double> asked(std::min(**seconds, 86400.0));
+  return std::min(std::chrono::ceil<milliseconds>(asked), config->exec.max_timeout);
+}
+
+CodeService::CodeService(boost::asio::any_io_executor executor, Services& services)
     : workshop_{.services = services,
                 .sessions = Sessions(services),
                 .languages = config::Languages::built_in().value()},  // tested: what is built in can be read
-      tools_(all_tools(workshop_.languages)) {}
+      tasks_(std::move(executor), services.tasks, board_, {}),
+      offer_{.tools = all_tools(workshop_.languages), .prompts = all_prompts(workshop_), .resources = {}} {
+  offer_.resources.push_back(std::make_unique<WorkspaceFiles>(workshop_, board_));
+  offer_.resources.push_back(std::make_unique<ExecutionOutputs>(workshop_));
+  if (services.config()->mcp.fixtures)
+    fixtures::add({.offer = offer_, .board = board_, .tasks = tasks_, .background = services.tasks});
+}
 
 json::object CodeService::info() const {
   return {{"name", workshop_.services.config()->mcp.server_name}, {"title", "Cove"}, {"version", COVE_VERSION}};
 }
 
 std::string CodeService::instructions() const {
-  return "Runs code in sandboxes without a network. Python keeps its state between calls of one session; files stay in "
-         "/workspace of the session.";
+  std::string live;
+  std::string rest;
+  for (const auto& language : workshop_.languages.all()) {
+    auto& names = language.name == "python" || language.name == "javascript" ? live : rest;
+    names += (names.empty() ? "" : ", ") + language.name;
+  }
+  const auto config = workshop_.services.config();
+  return fmt::format(
+      "Runs code in sandboxes without a network. {} keep their state between calls of one session; {} run as programs. "
+      "Give a session_id to come back to a session; it ends when it was not used for {} minutes. Files are in "
+      "/workspace of the session, and can be read as workspace://SESSION/PATH. A run may take {} seconds unless it "
+      "asks for more.",
+      live, rest, std::chrono::duration_cast<std::chrono::minutes>(config->mcp.session_idle).count(),
+      std::chrono::duration_cast<std::chrono::seconds>(config->mcp.timeout).count());
 }
 
-json::object CodeService::capabilities(cove::mcp::Revision revision) const {
-  json::object all{{"tools", {{"listChanged", false}}}};
-  if (!modern(revision)) all["logging"] = json::object();
+json::object CodeService::capabilities(Revision revision) const {
+  json::object all{{"tools", {{"listChanged", true}}},
+                   {"prompts", {{"listChanged", true}}},
+                   {"resources", {{"subscribe", true}, {"listChanged", true}}},
+                   {"logging", json::object()}};
+  if (has_annotations(revision)) all["completions"] = json::object();
+  if (revision == Revision::v2025_11_25)
+    all["tasks"] = {
+        {"list", json::object()}, {"cancel", json::object()}, {"requests", {{"tools", {{"call", json::object()}}}}}};
+  if (modern(revision)) all["extensions"] = {{"io.modelcontextprotocol/tasks", json::object()}};
   return all;
 }
 
-json::object CodeService::input_schema(std::string_view tool) const {
-  const auto found = std::ranges::find(tools_, tool, &Tool::name);
-  return found != tools_.end() ? found->definition.at("inputSchema").as_object() : json::object();
+const std::map<std::string_view, CodeService::Method>& CodeService::methods() {
+  static const std::map<std::string_view, Method> kMethods{{"tools/list", &CodeService::list_tools},
+                                                           {"tools/call", &CodeService::call_tool},
+                                                           {"prompts/list", &CodeService::list_prompts},
+                                                           {"prompts/get", &CodeService::get_prompt},
+                                                           {"resources/list", &CodeService::list_resources},
+                                                           {"resources/templates/list", &CodeService::list_templates},
+                                                           {"resources/read", &CodeService::read_resource},
+                                                           {"resources/subscribe", &CodeService::subscribe},
+                                                           {"resources/unsubscribe", &CodeService::unsubscribe},
+                                                           {"completion/complete", &CodeService::complete}};
+  return kMethods;
 }
 
 Task<Or<>> CodeService::serve(Call& call) {
-  if (call.method == "tools/list") co_return list_tools(call.params);
-  if (call.method == "tools/call") co_return co_await call_tool(call);
-  co_return fault(Code::method_not_found, fmt::format("Method not found: {}", call.method));
+  if (call.method.starts_with("tasks/")) co_return co_await tasks_.serve(call);
+  const auto found = methods().find(call.method);
+  if (found == methods().end())
+    co_return fault(Code::method_not_found, fmt::format("Method not found: {}", call.method));
+  co_return co_await (this->*found->second)(call);
 }
 
-Or<> CodeService::list_tools(const json::object& params) const {
-  const auto from = place_of(params, tools_.size());
-  if (!from) return tl::unexpected<cove::mcp::Fault>(from.error());
-  json::array page;
-  auto at = *from;
-  for (; at < tools_.size() && page.size() < kPage; ++at) page.push_back(tools_[at].definition);
-  json::object result{{"tools", std::move(page)}};
-  if (at < tools_.size()) result["nextCursor"] = std::to_string(at);
-  return result;
+std::size_t CodeService::page_size() const {
+  return workshop_.services.config()->mcp.page_size;
+}
+
+// --- tools
+
+Task<Or<>> CodeService::list_tools(Call& call) {
+  json::array all;
+  for (const auto& tool : offer_.tools) {
+    auto definition = tool.definition;
+    if (tool.tasks != TaskUse::forbidden) definition["execution"] = {{"taskSupport", word_of(tool.tasks)}};
+    all.push_back(std::move(definition));
+  }
+  co_return cove::mcp::page_of(call.params, "tools", all, page_size());
+}
+
+json::object CodeService::input_schema(std::string_view tool) const {
+  const auto found = std::ranges::find(offer_.tools, tool, &Tool::name);
+  return found != offer_.tools.end() ? found->definition.at("inputSchema").as_object() : json::object();
 }
 
 Task<Or<>> CodeService::call_tool(Call& call) {
-  const auto* name = call.params.if_contains("name");
-  if (name == nullptr || !name->is_string())
-    co_return fault(Code::invalid_params, "Invalid params: name must be a string");
-  const auto tool = std::ranges::find(tools_, std::string_view(name->as_string()), &Tool::name);
-  if (tool == tools_.end())
-    co_return fault(Code::invalid_params, fmt::format("Unknown tool: {}", std::string_view(name->as_string())));
-  json::object arguments;
-  if (const auto* given = call.params.if_contains("arguments"); given != nullptr && !given->is_null()) {
-    if (!given->is_object()) co_return fault(Code::invalid_params, "Invalid params: arguments must be an object");
-    arguments = given->as_object();
+  const auto name = needed(call.params, "name");
+  if (!name) co_return tl::unexpected<Fault>(name.error());
+  const auto found = std::ranges::find(offer_.tools, *name, &Tool::name);
+  if (found == offer_.tools.end()) co_return fault(Code::invalid_params, fmt::format("Unknown tool: {}", *name));
+  auto arguments = object_in(call.params, "arguments");
+  if (!arguments) co_return arguments;
+  const auto tool = *found;  // the list may change meanwhile
+  const auto goes_on = becomes_task(call, tool, *arguments);
+  if (!goes_on) co_return tl::unexpected<Fault>(goes_on.error());
+  if (*goes_on) co_return co_await as_task(call, tool, std::move(*arguments));
+  co_return co_await tool.run(workshop_, call, std::move(*arguments));
+}
+
+// In 2025-11-25 the client says so; after that we do, when it may take long and the client knows what a task is.
+Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const json::object& arguments) const {
+  if (call.revision == Revision::v2025_11_25) {
+    const auto* asked = call.params.if_contains("task");
+    const bool wanted = asked != nullptr && !asked->is_null();
+    if (wanted && !asked->is_object()) return fault(Code::invalid_params, "Invalid params: task must be an object");
+    if (wanted && tool.tasks == TaskUse::forbidden)
+      return fault(Code::method_not_found, fmt::format("{} cannot be called as a task", tool.name()));
+    if (!wanted && tool.tasks == TaskUse::required)
+      return fault(Code::method_not_found, fmt::format("{} can only be called as a task", tool.name()));
+    return wanted;
   }
-  co_return co_await tool->run(workshop_, call, std::move(arguments));
+  if (!modern(call.revision) || tool.tasks == TaskUse::forbidden) return false;
+  if (!knows_tasks(call)) {
+    if (tool.tasks == TaskUse::required) return tl::unexpected<Fault>(cove::mcp::needs_tasks());
+    return false;
+  }
+  return !tool.allowed || tool.allowed(workshop_, arguments) > workshop_.services.config()->mcp.task_after;
+}
+
+Task<Or<>> CodeService::as_task(Call& call, const Tool& tool, json::object arguments) {
+  const auto run = [this, tool, arguments](std::shared_ptr<Call> task) {
+    return run_tool(workshop_, tool, std::move(task), arguments);
+  };
+  const bool may_be_quick = modern(call.revision) && tool.allowed;
+  co_return co_await tasks_.begin(call, run, may_be_quick ? kQuick : milliseconds(0));
+}
+
+// --- prompts
+
+Task<Or<>> CodeService::list_prompts(Call& call) {
+  json::array all;
+  for (const auto& prompt : offer_.prompts) all.push_back(prompt.definition);
+  co_return cove::mcp::page_of(call.params, "prompts", all, page_size());
+}
+
+Task<Or<>> CodeService::get_prompt(Call& call) {
+  const auto name = needed(call.params, "name");
+  if (!name) co_return tl::unexpected<Fault>(name.error());
+  const auto found = std::ranges::find(offer_.prompts, *name, &Prompt::name);
+  if (found == offer_.prompts.end()) co_return fault(Code::invalid_params, fmt::format("Unknown prompt: {}", *name));
+  auto arguments = object_in(call.params, "arguments");
+  if (!arguments) co_return arguments;
+  const auto prompt = *found;
+  if (auto wrong = wrong_arguments(prompt, *arguments)) co_return tl::unexpected<Fault>(std::move(*wrong));
+  co_return co_await prompt.get(call, std::move(*arguments));
+}
+
+// --- resources
+
+// Through one kind after the other; a cursor says which, and where in it.
+Task<Or<>> CodeService::list_resources(Call& call) {
+  auto place = cove::mcp::place_of(call.params);
+  if (!place) co_return tl::unexpected<Fault>(place.error());
+  std::size_t which = 0;
+  if (!place->empty()) {
+    const auto slash = std::min(place->find('/'), place->size());
+    const auto [end, wrong] = std::from_chars(place->data(), place->data() + slash, which);
+    if (wrong != std::errc() || end != place->data() + slash || slash == place->size() ||
+        which >= offer_.resources.size())
+      co_return fault(Code::invalid_params, "Invalid params: no such cursor");
+    place->erase(0, slash + 1);
+  }
+  json::array all;
+  json::object result;
+  for (; which < offer_.resources.size(); ++which, place->clear()) {
+    if (all.size() >= page_size()) {
+      result["nextCursor"] = cove::mcp::cursor_for(fmt::format("{}/", which));
+      break;
+    }
+    auto page = co_await offer_.resources[which]->list(call, *place, page_size() - all.size());
+    if (!page) co_return tl::unexpected<Fault>(page.error());
+    for (auto& resource : page->resources) all.push_back(std::move(resource));
+    if (page->next.empty()) continue;
+    result["nextCursor"] = cove::mcp::cursor_for(fmt::format("{}/{}", which, page->next));
+    break;
+  }
+  result["resources"] = std::move(all);
+  co_return result;
+}
+
+Task<Or<>> CodeService::list_templates(Call& call) {
+  json::array all;
+  for (const auto& source : offer_.resources) {
+    for (auto& one : source->templates()) all.push_back(std::move(one));
+  }
+  co_return cove::mcp::page_of(call.params, "resourceTemplates", all, page_size());
+}
+
+Resources* CodeService::source_of(std::string_view uri) const {
+  const auto found = std::ranges::find_if(offer_.resources, [&](const auto& source) { return source->knows(uri); });
+  return found == offer_.resources.end() ? nullptr : found->get();
+}
+
+Task<Or<>> CodeService::read_resource(Call& call) {
+  const auto uri = needed(call.params, "uri");
+  if (!uri) co_return tl::unexpected<Fault>(uri.error());
+  auto* source = source_of(*uri);
+  if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
+  auto contents = co_await source->read(call, *uri);
+  if (!contents) co_return tl::unexpected<Fault>(contents.error());
+  co_return json::object{{"contents", std::move(*contents)}};
+}
+
+Task<Or<>> CodeService::subscribe(Call& call) {
+  const auto uri = needed(call.params, "uri");
+  if (!uri) co_return tl::unexpected<Fault>(uri.error());
+  auto* source = source_of(*uri);
+  if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
+  if (!call.ear) co_return fault(Code::invalid_request, "Invalid request: initialize before you subscribe");
+  if (call.ear->wishes.uris.size() >= kMostSubscriptions)
+    co_return fault(Code::invalid_params, fmt::format("More than {} subscriptions", kMostSubscriptions));
+  const auto name = co_await source->watch(call, *uri);
+  if (!name) co_return tl::unexpected<Fault>(name.error());
+  call.ear->wishes.uris.insert(*name);
+  co_return json::object();
+}
+
+Task<Or<>> CodeService::unsubscribe(Call& call) {
+  const auto uri = needed(call.params, "uri");
+  if (!uri) co_return tl::unexpected<Fault>(uri.error());
+  if (!call.ear) co_return json::object();
+  auto& wanted = call.ear->wishes.uris;
+  wanted.erase(*uri);
+  if (const auto place = workspace_place(*uri)) wanted.erase(workspace_uri(place->session, place->path));
+  co_return json::object();
+}
+
+Task<Or<>> CodeService::honour(Call& call, cove::mcp::Wishes& wishes) {
+  if (!wishes.tasks.empty() && !knows_tasks(call)) co_return tl::unexpected<Fault>(cove::mcp::needs_tasks());
+  std::erase_if(wishes.tasks, [&](const std::string& id) { return !tasks_.has(call, id); });
+  std::set<std::string> honoured;
+  for (const auto& uri : wishes.uris) {
+    auto* source = source_of(uri);
+    if (source == nullptr) continue;
+    if (const auto name = co_await source->watch(call, uri)) honoured.insert(*name);
+  }
+  wishes.uris = std::move(honoured);
+  co_return json::object();
+}
+
+// --- completion
+
+Task<Or<>> CodeService::complete(Call& call) {
+  const auto ref = object_in(call.params, "ref");
+  if (!ref) co_return ref;
+  const auto argument = object_in(call.params, "argument");
+  if (!argument) co_return argument;
+  const auto type = needed(*ref, "type");
+  if (!type) co_return tl::unexpected<Fault>(type.error());
+  const auto name = needed(*argument, "name");
+  if (!name) co_return tl::unexpected<Fault>(name.error());
+  const auto typed = needed(*argument, "value");
+  if (!typed) co_return tl::unexpected<Fault>(typed.error());
+  const auto context = object_in(call.params, "context");
+  if (!context) co_return context;
+  const auto others = object_in(*context, "arguments");
+  if (!others) co_return others;
+  const auto no_argument = [&] {
+    return fault(Code::invalid_params, fmt::format("Invalid params: no argument {}", *name));
+  };
+  if (*type == "ref/prompt") {
+    const auto which = needed(*ref, "name");
+    if (!which) co_return tl::unexpected<Fault>(which.error());
+    const auto found = std::ranges::find(offer_.prompts, *which, &Prompt::name);
+    if (found == offer_.prompts.end()) co_return fault(Code::invalid_params, fmt::format("Unknown prompt: {}", *which));
+    const auto& arguments = found->definition.at("arguments").as_array();
+    const bool known =
+        std::ranges::any_of(arguments, [&](const auto& one) { return one.at("name").as_string() == *name; });
+    if (!known) co_return no_argument();
+    const auto suggest = found->suggest;
+    auto all = suggest ? co_await suggest(call, *name, *others) : std::vector<std::string>();
+    co_return completion(std::move(all), *typed);
+  }
+  if (*type != "ref/resource")
+    co_return fault(Code::invalid_params, "Invalid params: ref.type must be ref/prompt or ref/resource");
+  const auto uri = needed(*ref, "uri");
+  if (!uri) co_return tl::unexpected<Fault>(uri.error());
+  auto* source = source_of(*uri);
+  const auto templates = source != nullptr ? source->templates() : json::array();
+  const bool known =
+      std::ranges::any_of(templates, [&](const auto& one) { return one.at("uriTemplate").as_string() == *uri; });
+  if (!known) co_return fault(Code::invalid_params, fmt::format("Unknown resource template: {}", *uri));
+  if (uri->find("{" + *name + "}") == std::string::npos && uri->find("{+" + *name + "}") == std::string::npos)
+    co_return no_argument();
+  auto all = co_await source->suggest(call, *name, *others);
+  co_return completion(std::move(all), *typed);
 }
 
 }  // namespace cove::doors::mcp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,13 +20,22 @@ struct Workshop {
   RecentOutputs outputs = {};
 };
 
+// Whether a call may go on as a task after its answer.
+enum class TaskUse { forbidden, optional, required };
+
 // One tool as clients see it, and what it does. Faults a model can act on are answers, not errors.
 struct Tool {
   boost::json::object definition;  // name, title, description, inputSchema, outputSchema, annotations
   std::function<Task<cove::mcp::Or<>>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
+  TaskUse tasks = TaskUse::forbidden;
+  // How long a call may take, for those that may become tasks. Without it, too long to be waited for.
+  std::function<std::chrono::milliseconds(const Workshop&, const boost::json::object& arguments)> allowed = {};
 
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
+
+// What the argument `timeout` (seconds) allows, or its absence; as far as the operator lets it.
+std::chrono::milliseconds allowed_time(const Workshop& workshop, const boost::json::object& arguments);
 
 std::vector<Tool> all_tools(const config::Languages& languages);
 // In the other files.

@@ -130,7 +130,7 @@ Result<std::uint64_t> execution_number(std::string_view id) {
 
 json::object to_json(const sandbox::Kernel& kernel) {
   json::object object{{"id", kernel.id()},
-                      {"language", "python"},
+                      {"language", sandbox::name_of(kernel.language())},
                       {"state", name_of(kernel.state())},
                       {"startedAt", iso_time(kernel.started_unix_ms())},
                       {"executions", kernel.executions()},

@@ -68,10 +68,11 @@ Result<std::string> code_field(const json::object& object) {
 
 // --- their life
 
-Result<> check_language(const json::object& body) {
-  COVE_TRY(const auto language, text_field(body, "language"));
-  if (language && *language != "python") return fail(Errc::invalid, "language must be \"python\": there is no other");
-  return {};
+Result<sandbox::KernelLanguage> language_field(const json::object& body) {
+  COVE_TRY(const auto name, text_field(body, "language"));
+  const auto language = sandbox::find_kernel_language(name.value_or("python"));
+  if (!language) return fail(Errc::invalid, "language must be \"python\" or \"javascript\"");
+  return *language;
 }
 
 Task<> create_kernel(Services& services, http::Exchange& exchange) {
@@ -79,12 +80,14 @@ Task<> create_kernel(Services& services, http::Exchange& exchange) {
   if (!body) co_return co_await refuse(exchange, body.error());
   const auto found = co_await find_sandbox(services, exchange.request());
   if (!found) co_return co_await refuse(exchange, found.error());
-  if (const auto known = check_language(*body); !known) co_return co_await refuse(exchange, known.error());
+  const auto language = language_field(*body);
+  if (!language) co_return co_await refuse(exchange, language.error());
   auto variables = environment_field(*body, "env");
   if (!variables) co_return co_await refuse(exchange, variables.error());
   const sandbox::Sandbox::Activity activity(*found);
   auto& kernels = services.registry.kernels();
-  const auto kernel = co_await kernels.start(*found, std::move(*variables));
+  sandbox::KernelOptions options{.language = *language, .variables = std::move(*variables)};
+  const auto kernel = co_await kernels.start(*found, std::move(options));
   if (!kernel) co_return co_await refuse(exchange, kernel.error());
   // Nobody has heard its name.
   if (exchange.client_gone()) co_return co_await kernels.remove(*found, *kernel);

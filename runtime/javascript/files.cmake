@@ -1,0 +1,7 @@
+# What becomes /cove/javascript in every sandbox.
+set(COVE_JAVASCRIPT_RUNTIME
+  cells.js
+  channel.js
+  kernel.js
+  touched.js
+)

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "doors/mcp/tool.hpp"
+
+namespace cove::doors::mcp {
+
+// Words for a conversation, as clients offer them to people.
+struct Prompt {
+  boost::json::object definition;  // name, title, description, arguments
+  // Given the arguments, all of them text, none that is required missing.
+  std::function<Task<cove::mcp::Or<>>(cove::mcp::Call&, boost::json::object arguments)> get;
+  // What an argument may be, given the others; what fits what is typed already is chosen from it.
+  std::function<Task<std::vector<std::string>>(cove::mcp::Call&, std::string argument, boost::json::object others)>
+      suggest;
+
+  [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
+};
+
+std::vector<Prompt> all_prompts(Workshop& workshop);
+
+}  // namespace cove::doors::mcp

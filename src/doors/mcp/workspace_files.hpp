@@ -1,0 +1,68 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doors/mcp/resources.hpp"
+
+namespace cove::doors::mcp {
+
+// A file of a session, as a resource names it: workspace://SESSION/PATH.
+struct WorkspacePlace {
+  std::string session;
+  std::string path;  // below /workspace
+};
+// Nothing for another kind of address, and for a path that would lead out.
+std::optional<WorkspacePlace> workspace_place(std::string_view uri);
+
+struct WorkspaceFile {
+  std::string path;  // below /workspace
+  std::uint64_t size = 0;
+};
+// The files of one of the caller's sessions, sorted, a thousand at the most; without hidden ones.
+Task<Result<std::vector<WorkspaceFile>>> files_of(Services& services, cove::mcp::Call& call, std::string session);
+
+// The files of the caller's sessions.
+class WorkspaceFiles : public Resources {
+ public:
+  WorkspaceFiles(Workshop& workshop, cove::mcp::Board& board) : workshop_(workshop), board_(board) {}
+
+  [[nodiscard]] bool knows(std::string_view uri) const override;
+  [[nodiscard]] boost::json::array templates() const override;
+  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string place, std::size_t most) override;
+  Task<cove::mcp::Or<boost::json::array>> read(cove::mcp::Call& call, std::string uri) override;
+  Task<cove::mcp::Or<std::string>> watch(cove::mcp::Call& call, std::string uri) override;
+  Task<std::vector<std::string>> suggest(cove::mcp::Call& call, std::string variable,
+                                         boost::json::object others) override;
+
+ private:
+  static Task<> look(WorkspaceFiles* self, std::string tenant, std::string session);
+  Task<> follow(std::shared_ptr<sandbox::Sandbox> sandbox, std::string tenant, std::string session);
+  [[nodiscard]] bool wanted(const std::string& tenant, const std::string& session) const;
+
+  Workshop& workshop_;
+  cove::mcp::Board& board_;
+  std::set<std::pair<std::string, std::string>> watched_;  // tenant, session
+};
+
+// What executions wrote that did not fit into their answers: execution://ID/stdout and stderr.
+class ExecutionOutputs : public Resources {
+ public:
+  explicit ExecutionOutputs(Workshop& workshop) : workshop_(workshop) {}
+
+  [[nodiscard]] bool knows(std::string_view uri) const override;
+  [[nodiscard]] boost::json::array templates() const override;
+  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string place, std::size_t most) override;
+  Task<cove::mcp::Or<boost::json::array>> read(cove::mcp::Call& call, std::string uri) override;
+  Task<cove::mcp::Or<std::string>> watch(cove::mcp::Call& call, std::string uri) override;
+  Task<std::vector<std::string>> suggest(cove::mcp::Call& call, std::string variable,
+                                         boost::json::object others) override;
+
+ private:
+  Workshop& workshop_;
+};
+
+}  // namespace cove::doors::mcp

@@ -1,0 +1,71 @@
+#include "files/changed.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "files/json.hpp"
+#include "files/place.hpp"
+#include "files/walk.hpp"
+
+namespace cove::files {
+namespace {
+
+constexpr std::size_t kMostSeen = 20'000;
+
+std::int64_t nanoseconds(std::int64_t seconds, std::int64_t rest) {
+  return seconds * 1'000'000'000 + rest;
+}
+
+bool passed_over(const std::string& name) {
+  return name.starts_with('.') || name == "__pycache__" || name == "node_modules";
+}
+
+// Where the filesystem does not know, it was there before.
+bool born_since(int dir_fd, const std::string& name, std::int64_t since_ns) {
+  struct statx found{};
+  if (::statx(dir_fd, name.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BTIME, &found) != 0) return false;
+  return (found.stx_mask & STATX_BTIME) != 0 &&
+         nanoseconds(found.stx_btime.tv_sec, found.stx_btime.tv_nsec) >= since_ns;
+}
+
+}  // namespace
+
+Result<Changes> changes_below(const std::string& root, const ChangesWanted& wanted) {
+  COVE_TRY(auto directory, open_path(root, O_RDONLY | O_DIRECTORY | O_NONBLOCK));
+  COVE_TRY(auto walk, Walk::start(std::move(directory)));
+  Changes changes;
+  std::size_t seen = 0;
+  while (const auto* step = walk.next()) {
+    if (step->event == Walk::Event::leaving || passed_over(step->name)) continue;
+    if (++seen > kMostSeen || changes.files.size() > wanted.most) break;
+    if (S_ISDIR(step->st.st_mode)) static_cast<void>(walk.descend().has_value());  // one that cannot be read is empty
+    if (!S_ISREG(step->st.st_mode)) continue;
+    auto path = std::string(step->path);
+    const auto written = nanoseconds(step->st.st_ctim.tv_sec, step->st.st_ctim.tv_nsec);
+    const bool known = wanted.written_before.contains(path);
+    if (written < wanted.since_ns || (known && written == wanted.since_ns)) continue;
+    changes.files.push_back({.path = std::move(path),
+                             .size = static_cast<std::uint64_t>(step->st.st_size),
+                             .created = !known && born_since(step->dir_fd, step->name, wanted.since_ns)});
+  }
+  if (changes.files.size() > wanted.most) {
+    changes.files.resize(wanted.most);
+    changes.more = true;
+  }
+  changes.more = changes.more || seen > kMostSeen;
+  std::ranges::sort(changes.files, {}, &Changed::path);
+  return changes;
+}
+
+std::string to_json(const Changes& changes) {
+  std::string json = R"({"files":[)";
+  for (const auto& file : changes.files) {
+    if (json.back() == '}') json += ',';
+    json += fmt::format(R"({{"path":{},"size":{},"created":{}}})", json_string(file.path), file.size, file.created);
+  }
+  return json + (changes.more ? R"(],"more":true})" : R"(],"more":false})");
+}
+
+}  // namespace cove::files

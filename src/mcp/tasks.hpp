@@ -1,0 +1,72 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "async/task_group.hpp"
+#include "mcp/board.hpp"
+#include "mcp/call.hpp"
+
+namespace cove::mcp {
+
+// Whether the client of a call of the newest revision knows tasks.
+bool knows_tasks(const Call& call);
+// That it should have, for this.
+Fault needs_tasks();
+
+// Calls that go on after their answer, which is a name to ask for them by. Of one who has asked and has no key, only
+// who knows the name finds them.
+class Tasks {
+ public:
+  struct Options {
+    std::size_t most = 100;  // of one tenant
+    std::chrono::milliseconds life{std::chrono::hours(1)};
+    std::chrono::milliseconds longest_life{std::chrono::hours(24)};
+    std::chrono::milliseconds poll{500};
+  };
+  // What is to be done. The call is the task's own: cancelled when the task is; it tells of nothing, and what it asks
+  // is for who asks for the task.
+  using Work = std::function<Task<Or<>>(std::shared_ptr<Call> call)>;
+
+  Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Board& board, Options options);
+  Tasks(const Tasks&) = delete;
+  Tasks& operator=(const Tasks&) = delete;
+
+  // What is answered to the call that became a task. A task that ends within `patience` is answered with what came of
+  // it, as if there had been none.
+  Task<Or<>> begin(Call& call, Work work, std::chrono::milliseconds patience);
+  // tasks/get, tasks/result, tasks/list, tasks/cancel, tasks/update: those that the call's revision has.
+  Task<Or<>> serve(Call& call);
+  // Whether the caller may hear of it.
+  [[nodiscard]] bool has(const Call& call, const std::string& id) const { return find(call, id) != nullptr; }
+
+ private:
+  struct Entry;
+  class Asking;
+  std::shared_ptr<Entry> find(const Call& call, const std::string& id) const;
+  Or<std::shared_ptr<Entry>> wanted(const Call& call) const;
+  Or<std::chrono::milliseconds> life_for(const Call& call) const;
+  boost::json::object described(const Entry& entry) const;
+  boost::json::object detailed(const Entry& entry) const;
+  static Task<> run(Tasks* self, std::shared_ptr<Entry> entry, Work work);
+  static Task<> expire(Tasks* self, std::shared_ptr<Entry> entry);
+  void change(Entry& entry, std::string_view status, std::string message);
+  void finish(Entry& entry, Or<> outcome);
+  void cancel(Entry& entry);
+  Or<> list(const Call& call) const;
+  Task<Or<>> result(Call& call, std::shared_ptr<Entry> entry);
+  Or<> update(const Call& call, Entry& entry);
+
+  boost::asio::any_io_executor executor_;
+  async::TaskGroup& tasks_;
+  Board& board_;
+  Options options_;
+  std::map<std::string, std::shared_ptr<Entry>> entries_;  // by id
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace cove::mcp

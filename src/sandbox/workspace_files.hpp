@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/task.hpp"
+#include "base/result.hpp"
+#include "sandbox/sandbox.hpp"
+
+namespace cove::sandbox {
+
+struct WorkspaceFile {
+  std::string path;  // relative to /workspace
+  std::string content;
+};
+// Writes all of them by one helper. Directories on the way are made, no link is followed.
+async::Task<Result<>> put_files(std::shared_ptr<Sandbox> sandbox, std::vector<WorkspaceFile> files,
+                                std::function<bool()> abandoned);
+
+struct ChangedFile {
+  std::string path;  // relative to /workspace; valid UTF-8
+  std::uint64_t size = 0;
+  bool created = false;
+};
+struct WorkspaceChanges {
+  std::vector<ChangedFile> files;
+  bool more = false;  // there are others
+};
+struct ChangesWanted {
+  std::int64_t since_ns = 0;                     // of files_clock()
+  std::vector<std::string> written_before = {};  // by us, a moment ago: they count when they were written again
+  std::string remove = {};                       // a file that is to be gone first; "": none
+};
+// What was written below /workspace since then, without what is hidden: the sandbox's word.
+async::Task<Result<WorkspaceChanges>> changes_of(std::shared_ptr<Sandbox> sandbox, ChangesWanted wanted,
+                                                 std::function<bool()> abandoned);
+
+// The clock that files' times are of.
+std::int64_t files_clock();
+
+}  // namespace cove::sandbox
