@@ -265,9 +265,13 @@ Task<Result<Ran>> run_program(Services& services, Call& call, Session& session, 
 
 }  // namespace
 
+bool keeps_state(const config::Language& language) {
+  return language.name == "python";
+}
+
 Task<Result<Ran>> run(Services& services, Call& call, Session& session, RunRequest request) {
   const bool live =
-      request.language.name == "python" && !request.input && request.arguments.empty() && request.variables.empty();
+      keeps_state(request.language) && !request.input && request.arguments.empty() && request.variables.empty();
   if (!live) co_return co_await run_program(services, call, session, std::move(request));
   if (request.save) {
     const auto written =
