@@ -3,7 +3,7 @@ import itertools
 
 import jsonschema
 
-HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 class Client:

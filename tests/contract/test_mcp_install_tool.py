@@ -108,8 +108,8 @@ class Asking(Client):
         self.questions = []
 
     def install(self, answer, **arguments):
-        stream = self.server.stream("POST", "/mcp", {"jsonrpc": "2.0", "id": next(self.ids), "method": "tools/call", "params": {"name": "install_packages", "arguments": arguments}},
-                                    headers={**self.headers, "Accept": "text/event-stream"})
+        request = {"jsonrpc": "2.0", "id": next(self.ids), "method": "tools/call", "params": {"name": "install_packages", "arguments": arguments}}
+        stream = self.server.sse("/mcp", "POST", request, {**self.headers, "Accept": "text/event-stream"}, timeout=60)
         while (event := stream.next_as_sent()) is not None:
             if not event["data"]:
                 continue
@@ -147,7 +147,7 @@ def test_an_operator_may_say_that_nobody_is_asked(index):
         assert client.install({"action": "decline"}, packages=["cove-hello"])["isError"] is False and client.questions == []
 
 
-def test_a_session_that_ends_meanwhile_and_one_install_at_a_time(client, index):
+def test_a_session_that_ends_meanwhile(client, index):
     session = new_id()
     client.facts("create_session", session_id=session)
     with concurrent.futures.ThreadPoolExecutor() as pool:

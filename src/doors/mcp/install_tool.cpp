@@ -72,7 +72,11 @@ std::string text_of(const json::object& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
 }
 
-// To its end, however it ends.
+bool is_over(const sandbox::Sandbox& sandbox) {
+  return sandbox.state() == sandbox::State::deleting || sandbox.state() == sandbox::State::gone;
+}
+
+// To its end, or that of whoever waits for it: what is being fetched for it may take a while to notice.
 Task<json::object> wait(Workshop& workshop, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
   auto& installs = workshop.services.installs;
   auto told = Clock::now();
@@ -81,6 +85,7 @@ Task<json::object> wait(Workshop& workshop, Call& call, std::shared_ptr<sandbox:
     const auto word = text_of(status, "status");
     if (word != "pending" && word != "installing") co_return status;
     if (call.cancelled()) installs.cancel(*sandbox);
+    if (call.cancelled() || is_over(*sandbox)) co_return json::object();
     if (Clock::now() >= told + kHeartbeat) {
       told = Clock::now();
       call.progress(word);
