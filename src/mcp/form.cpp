@@ -40,6 +40,12 @@ void fit_call(json::object& result, Revision revision) {
   }
 }
 
+void fit_prompt(json::object& result, Revision revision) {
+  if (auto* messages = result.if_contains("messages")) {
+    for (auto& message : messages->as_array()) fit_block(message.as_object().at("content"), revision);
+  }
+}
+
 // Lists
 
 void fit_entries(json::object& result, std::string_view list, Revision revision) {
@@ -75,6 +81,7 @@ void add_caching(json::object& result, std::string_view method) {
 
 json::object fit(json::object result, std::string_view method, Revision revision, bool bare) {
   if (method == "tools/call") fit_call(result, revision);
+  if (method == "prompts/get") fit_prompt(result, revision);
   if (method == "tools/list") fit_tools(result, revision, bare);
   if (method == "prompts/list") fit_entries(result, "prompts", revision);
   if (method == "resources/list") fit_entries(result, "resources", revision);

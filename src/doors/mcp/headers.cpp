@@ -33,7 +33,7 @@ std::string media_type(std::string_view text) {
 std::string_view member_for_name(std::string_view method) {
   if (method == "tools/call" || method == "prompts/get") return "name";
   if (method == "resources/read") return "uri";
-  if (method.starts_with("tasks/")) return "taskId";
+  if (method == "tasks/get" || method == "tasks/update" || method == "tasks/cancel") return "taskId";
   return "";
 }
 
