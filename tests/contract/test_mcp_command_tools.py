@@ -47,7 +47,7 @@ def test_signals_and_time(client, session):
 
 
 def test_output_without_end_is_cut(client, session):
-    answer = client.post("tools/call", {"name": "run_command", "arguments": {"command": "head -c 3000000 /dev/zero | tr '\\0' '\\1'; echo e >&2", "session_id": session}})
+    answer = client.whole("run_command", command="head -c 3000000 /dev/zero | tr '\\0' '\\1'; echo e >&2", session_id=session)
     facts = answer.json["result"]["structuredContent"]
     assert len(answer.body) < 8 << 20 and facts["truncated"] == {"stdout": True, "stderr": False}
     assert (len(facts["stdout"]), facts["stderr"]) == (256 << 10, "e\n")
@@ -80,7 +80,7 @@ def test_processes_in_the_background(client, server, session):
 def test_output_that_was_not_read_in_time_is_lost_and_said_so(client, session):
     process = client.facts("run_command", command="head -c 8000000 /dev/zero | tr '\\0' x; echo; echo last", background=True, session_id=session)["process_id"]
     assert wait_until(lambda: client.facts("process_output", process_id=process, session_id=session)["state"] == "exited", patience=30)
-    answer = client.post("tools/call", {"name": "process_output", "arguments": {"process_id": process, "session_id": session}})
+    answer = client.whole("process_output", process_id=process, session_id=session)
     facts = answer.json["result"]["structuredContent"]
     assert len(answer.body) < 8 << 20 and facts["lost"] is True
     while facts["more"]:

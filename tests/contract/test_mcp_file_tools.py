@@ -4,7 +4,7 @@ import struct
 import zlib
 
 import pytest
-from mcp_tools import Client, text_of
+from mcp_tools import Alone, Client, text_of
 from server import new_id
 
 
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_listed_and_deleted(client):
     assert result["structuredContent"] == {"session_id": session, "path": "a/b/Überblick 1.txt", "size": 8, "uri": f"workspace://{session}/a/b/%C3%9Cberblick%201.txt"}
     link = result["content"][1]
     assert (link["type"], link["uri"], link["mimeType"], link["size"]) == ("resource_link", result["structuredContent"]["uri"], "text/plain", 8)
-    assert client.request("resources/read", {"uri": link["uri"]})["contents"][0]["text"] == "one\ntwo\n"
+    assert client.request("resources/read", uri=link["uri"])["contents"][0]["text"] == "one\ntwo\n"
 
     result = client.call("read_file", path="/workspace/a/b/Überblick 1.txt", session_id=session)
     assert text_of(result) == "one\ntwo\n"
@@ -117,7 +117,7 @@ def test_parts_of_a_file(client, session):
 def test_an_answer_stays_small_enough(client, session):
     """Each of these bytes takes six in JSON."""
     shell(client, session, "head -c 600000 /dev/zero | tr '\\0' '\\1' > ones")
-    answer = client.post("tools/call", {"name": "read_file", "arguments": {"path": "ones", "limit": 524288, "session_id": session}})
+    answer = client.whole("read_file", path="ones", limit=524288, session_id=session)
     assert len(answer.body) < 8 << 20 and answer.json["result"]["structuredContent"]["next_offset"] == 524288
 
 
@@ -201,7 +201,7 @@ def test_long_lists_are_cut(client):
     shell(client, session, "mkdir many deep; cd many; seq 1 3000 | xargs touch; cd ../deep; p=$(python3 -c \"print('/'.join(['d' * 200] * 18))\"); mkdir -p $p; cd $p; seq 1 900 | xargs touch")
     facts = client.facts("list_files", path="many", session_id=session)
     assert facts["truncated"] is True and len(facts["entries"]) == 1000
-    answer = client.post("tools/call", {"name": "list_files", "arguments": {"recursive": True, "path": "deep", "session_id": session}})
+    answer = client.whole("list_files", recursive=True, path="deep", session_id=session)
     facts = answer.json["result"]["structuredContent"]
     assert len(answer.body) < 8 << 20 and facts["truncated"] is True and 18 < len(facts["entries"]) < 900
 
@@ -216,3 +216,10 @@ def test_sessions_that_are_not_there(client):
     for tool, arguments in {"read_file": {"path": "x"}, "list_files": {}, "delete_file": {"path": "x"}}.items():
         assert "Unknown session" in client.refusal(tool, session_id="no-such-session", **arguments)
     assert "no-such-session" not in [one["session_id"] for one in client.facts("list_sessions")["sessions"]]
+
+
+def test_a_request_that_stands_alone_is_told_its_session(server):
+    client = Alone(server)
+    session = client.facts("write_file", path="x", content="here")["session_id"]
+    assert client.facts("read_file", path="x", session_id=session)["content"] == "here"
+    client.facts("close_session", session_id=session)

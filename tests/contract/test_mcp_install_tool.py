@@ -1,11 +1,10 @@
 """install_packages: from a stand-in index on this machine, with the client's leave where it can be asked."""
 import concurrent.futures
-import json
 import threading
 
 import pytest
 from conftest import wait_until
-from mcp_tools import Client
+from mcp_tools import Alone, Client
 from receiver import Stand, index_page, wheel
 from server import Server, new_id
 
@@ -108,16 +107,12 @@ class Asking(Client):
         self.questions = []
 
     def install(self, answer, **arguments):
-        request = {"jsonrpc": "2.0", "id": next(self.ids), "method": "tools/call", "params": {"name": "install_packages", "arguments": arguments}}
-        stream = self.server.sse("/mcp", "POST", request, {**self.headers, "Accept": "text/event-stream"}, timeout=60)
-        while (event := stream.next_as_sent()) is not None:
-            if not event["data"]:
-                continue
-            message = json.loads(event["data"])
+        stream, number = self.open("tools/call", name="install_packages", arguments=arguments)
+        while (message := stream.next()) is not None:
             if message.get("method") == "elicitation/create":
                 self.questions.append(message["params"])
-                self.server.post("/mcp", {"jsonrpc": "2.0", "id": message["id"], "result": answer}, headers=self.headers)
-            elif "result" in message:
+                self.reply(message["id"], **answer)
+            elif message.get("id") == number:
                 return message["result"]
         raise AssertionError("no answer")
 
@@ -139,6 +134,19 @@ def test_who_can_be_asked_is_asked(server, answer, installed):
     else:
         assert "did not agree" in result["content"][0]["text"]
     client.close()
+
+
+def test_who_stands_alone_is_asked_and_comes_again(server):
+    client = Alone(server, capabilities={"elicitation": {}})
+    arguments = {"packages": ["cove-hello"], "session_id": new_id()}
+    asked = client.request("tools/call", name="install_packages", arguments=arguments)
+    assert asked["resultType"] == "input_required" and asked["inputRequests"]["install"]["method"] == "elicitation/create"
+    assert "Unknown session" in client.refusal("list_files", session_id=arguments["session_id"]), "nothing was done before"
+    again = {"name": "install_packages", "arguments": arguments, "requestState": asked["requestState"]}
+    refused = client.request("tools/call", **again, inputResponses={"install": {"action": "decline"}})
+    assert refused["isError"] and "did not agree" in refused["content"][0]["text"]
+    done = client.request("tools/call", **again, inputResponses={"install": {"action": "accept", "content": {"install": True}}})
+    assert done["isError"] is False and done["structuredContent"]["installed"] == [{"name": "cove-hello", "version": "2.0"}]
 
 
 def test_an_operator_may_say_that_nobody_is_asked(index):

@@ -39,7 +39,7 @@ def test_d37_every_tool_says_what_it_is(client):
 
 def test_d41_d42_no_arguments_and_others(client):
     for tool in ("list_sessions", "list_languages", "create_session", "list_files"):
-        assert client.request("tools/call", {"name": tool})["isError"] is False, tool
+        assert client.request("tools/call", name=tool)["isError"] is False, tool
         assert client.call(tool, colour="red")["isError"] is False, tool
 
 
@@ -104,7 +104,7 @@ def test_tenants_do_not_see_each_other():
     server = Server()
     keys = [make_key(server, tenant)["key"] for tenant in ("first", "second")]
     with server:
-        first, second = (Client(server, headers={"Authorization": f"Bearer {key}"}) for key in keys)
+        first, second = (Client(server, key=key) for key in keys)
         name = new_id()
         first.facts("write_file", path="secret", content="mine", session_id=name)
         process = first.facts("run_command", command="sleep 300", background=True, session_id=name)["process_id"]
