@@ -1,41 +1,28 @@
-"""A client of the MCP tools: calls them in a session of its own, and checks every answer against what the tool says of itself."""
-import itertools
-
+"""A client that calls tools, and holds every answer against what the tool says of itself."""
 import jsonschema
+from mcp_client import Legacy, Modern
 
-HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
+class Calls:
+    """Of a client of any revision."""
 
-class Client:
-    """One connection in the revision of 2025-11-25."""
-
-    def __init__(self, server, headers=None, capabilities=None):
-        self.server, self.ids = server, itertools.count(1)
-        self.headers = {**HEADERS, **(headers or {})}
-        hello = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": {"name": "t", "version": "1"}}
-        answer = self.post("initialize", hello)
-        self.headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+    def learn(self):
         self.tools = {tool["name"]: tool for tool in self.request("tools/list")["tools"]}
-
-    def post(self, method, params, timeout=60):
-        return self.server.post("/mcp", {"jsonrpc": "2.0", "id": next(self.ids), "method": method, "params": params}, headers=self.headers, timeout=timeout)
-
-    def request(self, method, params=None, timeout=60):
-        answer = self.post(method, params or {}, timeout).json
-        assert "result" in answer, answer
-        return answer["result"]
 
     def call(self, tool, **arguments):
         """The result. What is no error is of the form that the tool promised."""
-        result = self.request("tools/call", {"name": tool, "arguments": arguments})
+        result = self.request("tools/call", name=tool, arguments=arguments)
         assert result["content"] and isinstance(result["isError"], bool), result
         if not result["isError"] or "structuredContent" in result:
-            schema = self.tools[tool]["outputSchema"]
-            jsonschema.Draft202012Validator.check_schema(schema)
             # Nothing is told that the schema does not speak of.
-            strict = {**schema, "additionalProperties": False}
+            strict = {**self.tools[tool]["outputSchema"], "additionalProperties": False}
             jsonschema.Draft202012Validator(strict).validate(result["structuredContent"])
         return result
+
+    def whole(self, tool, **arguments):
+        """The answer as it came."""
+        body, more = self.message("tools/call", next(self.numbers), {"name": tool, "arguments": arguments})
+        return self.server.post("/mcp", body, headers={**self.base, **more, "Accept": "application/json"})
 
     def facts(self, tool, **arguments):
         """The structured content of a call that is to succeed."""
@@ -49,8 +36,19 @@ class Client:
         assert result["isError"], result
         return result["content"][0]["text"]
 
-    def close(self):
-        self.server.delete("/mcp", headers=self.headers)
+
+class Client(Calls, Legacy):
+    def __init__(self, server, **options):
+        super().__init__(server, **options)
+        self.learn()
+
+
+class Alone(Calls, Modern):
+    """Each of its requests stands alone."""
+
+    def __init__(self, server, **options):
+        super().__init__(server, **options)
+        self.learn()
 
 
 def text_of(result):

@@ -128,6 +128,7 @@ struct Mcp {
   std::chrono::milliseconds task_after{};    // a call that may take longer becomes a task, for clients that know them
   std::uint32_t page_size = 0;               // of lists
   bool fixtures = false;                     // what the protocol's conformance suites look for
+  bool ask_before_install = true;            // where the client can be asked
   bool operator==(const Mcp&) const = default;
 };
 

@@ -304,6 +304,8 @@ const auto& table() {
        "Serve /sse as well, for clients of revision 2024-11-05"},
       {"mcp.task_after", duration, "20s", live, [](Config& c) -> auto& { return c.mcp.task_after; },
        "A call that may take longer becomes a task, for clients that know what that is", 0, 365 * kDay},
+      {"mcp.ask_before_install", boolean, "true", live, [](Config& c) -> auto& { return c.mcp.ask_before_install; },
+       "Ask before install_packages, where the client can be asked; where it cannot, packages are installed"},
       {"mcp.page_size", count, "100", live, [](Config& c) -> auto& { return c.mcp.page_size; },
        "Tools, prompts, resources in one page of a list", 1, 10'000},
       {"mcp.fixtures", boolean, "false", restart, [](Config& c) -> auto& { return c.mcp.fixtures; }, ""},

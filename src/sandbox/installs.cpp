@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <deque>
 #include <optional>
 
@@ -257,6 +258,49 @@ std::vector<Package> merged(const json::object& before, std::vector<Package> now
 
 }  // namespace
 
+namespace {
+
+Result<outbound::Reach> reach_of(const std::vector<std::string>& allowed) {
+  outbound::Reach reach;
+  for (const auto& text : allowed) {
+    COVE_TRY(auto place, outbound::parse_place(text));
+    reach.places.push_back(std::move(place));
+  }
+  return reach;
+}
+
+}  // namespace
+
+Result<> choose_index(InstallRequest& request, const config::Dependencies& config,
+                      const std::optional<std::string>& given, std::string_view field) {
+  if (!given && config.index.empty())
+    return fail(Errc::invalid, fmt::format("{} must be given: this server has no package index of its own", field));
+  auto index = outbound::parse_url(given.value_or(config.index));
+  if (!index)
+    return given ? fail(Errc::invalid, fmt::format("{}: {}", field, index.error().message))
+                 : tl::unexpected<Error>(index.error());
+  COVE_TRY(request.reach, reach_of(config.allow));
+  const auto own = outbound::parse_url(config.index);
+  if (own && own->same_origin(*index)) request.reach.places.push_back({.host = index->host, .port = index->port});
+  boost::system::error_code is_name;
+  const auto literal = boost::asio::ip::make_address(index->host, is_name);
+  if (!is_name && outbound::dialable(*index, request.reach, {literal}).empty())
+    return fail(Errc::invalid,
+                fmt::format("{}: {} is no public address, and is not allowed here", field, index->authority()));
+  if (!index->target.ends_with('/')) index->target += '/';
+  request.index = std::move(*index);
+  request.max_download_bytes = config.max_download_bytes;
+  return {};
+}
+
+Result<milliseconds> install_time(const config::Dependencies& config, std::optional<double> seconds,
+                                  std::string_view field) {
+  if (!seconds) return config.timeout;
+  if (!(*seconds > 0)) return fail(Errc::invalid, fmt::format("{} must be greater than 0", field));
+  if (*seconds * 1000 > static_cast<double>(config.max_timeout.count())) return config.max_timeout;
+  return milliseconds(std::max<std::int64_t>(1, std::llround(*seconds * 1000)));
+}
+
 void Installs::write(const Sandbox& sandbox, const json::object& status) {
   const auto written = registry_.store().sandboxes().set_dependencies(sandbox.row().id, json::serialize(status));
   if (!written && written.error().code != Errc::not_found)
@@ -264,7 +308,7 @@ void Installs::write(const Sandbox& sandbox, const json::object& status) {
 }
 
 json::object Installs::status(const Sandbox& sandbox) {
-  if (const auto found = under_way_.find(sandbox.row().id); found != under_way_.end()) return found->second;
+  if (const auto found = under_way_.find(sandbox.row().id); found != under_way_.end()) return found->second.status;
   boost::system::error_code failed;
   const auto text = registry_.store().sandboxes().dependencies(sandbox.row().id);
   auto kept = text && !text->empty() ? json::parse(*text, failed) : json::value();
@@ -296,14 +340,22 @@ Result<> Installs::begin(std::shared_ptr<Sandbox> sandbox, InstallRequest reques
                    {"startedAt", iso_time(unix_millis())},
                    {"completedAt", nullptr}};
   write(*sandbox, now);
-  under_way_.emplace(sandbox->row().id, std::move(now));
+  under_way_.emplace(sandbox->row().id, UnderWay{.status = std::move(now)});
   registry_.tasks().spawn("install packages", run(std::move(sandbox), std::move(request)));
   return {};
 }
 
+void Installs::cancel(const Sandbox& sandbox) {
+  const auto found = under_way_.find(sandbox.row().id);
+  if (found == under_way_.end()) return;
+  found->second.cancelled = true;
+  if (found->second.process) found->second.process->stop(Reason::cancelled);
+}
+
 async::Task<> Installs::run(std::shared_ptr<Sandbox> sandbox, InstallRequest request) {
   const Sandbox::Activity activity(sandbox);
-  auto& now = under_way_.at(sandbox->row().id);
+  auto& under_way = under_way_.at(sandbox->row().id);
+  auto& now = under_way.status;
   ProcessRequest wanted{.kind = ProcessKind::internal, .argv = {"python3"}};
   wanted.output_limit = kMostErrors * 4;
   wanted.delivery = Delivery::everything;
@@ -318,6 +370,8 @@ async::Task<> Installs::run(std::shared_ptr<Sandbox> sandbox, InstallRequest req
     error = started.error().message;
   } else {
     const auto process = *started;
+    under_way.process = process;
+    if (under_way.cancelled) process->stop(Reason::cancelled);
     now["status"] = "installing";
     write(*sandbox, now);
     process->limit_time(request.timeout);

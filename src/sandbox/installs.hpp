@@ -5,9 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "config/config.hpp"
 #include "outbound/client.hpp"
 #include "sandbox/callbacks.hpp"
 #include "sandbox/registry.hpp"
@@ -27,6 +29,14 @@ struct InstallRequest {
   std::uint64_t max_download_bytes = 0;
 };
 
+// The index that is asked, and where it may lie: the operator's own anywhere, one that a caller gave (in the field of
+// this name) at a public address or one that the operator lists. Errc::invalid says what is wrong with it.
+Result<> choose_index(InstallRequest& request, const config::Dependencies& config,
+                      const std::optional<std::string>& given, std::string_view field);
+// How long an install may take, of what a caller asked for.
+Result<std::chrono::milliseconds> install_time(const config::Dependencies& config, std::optional<double> seconds,
+                                               std::string_view field);
+
 // Packages that are installed into sandboxes by pip, which runs inside. A sandbox has no network: what pip asks for
 // comes over the channel of its process, and is fetched here: pages of the index that was named, and the wheels that
 // those pages lead to. Nothing else can be asked for.
@@ -38,6 +48,8 @@ class Installs {
   // Goes on in the background; what was asked for before is installed again with it. Errc::conflict while one is under
   // way, or the sandbox is paused; Errc::over_limit when it would be more packages than a sandbox may have.
   Result<> begin(std::shared_ptr<Sandbox> sandbox, InstallRequest request);
+  // Ends the one that is under way, if there is one.
+  void cancel(const Sandbox& sandbox);
   // {"status": "none|pending|installing|completed|failed", …}
   [[nodiscard]] boost::json::object status(const Sandbox& sandbox);
 
@@ -48,7 +60,12 @@ class Installs {
   Registry& registry_;
   outbound::Client& client_;
   Callbacks::Log log_;
-  std::map<std::string, boost::json::object> under_way_;  // by SandboxRow::id
+  struct UnderWay {
+    boost::json::object status;
+    std::shared_ptr<Process> process;  // once it runs
+    bool cancelled = false;
+  };
+  std::map<std::string, UnderWay> under_way_;  // by SandboxRow::id
 };
 
 }  // namespace cove::sandbox

@@ -237,6 +237,7 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
                  .outbound = outbound_},
       mcp_{.registry = registry_,
            .admission = admission_,
+           .installs = installs_,
            .tasks = tasks_,
            .quotas = [this](const http::Principal& principal) { return keys_.quotas(principal); },
            .config = [this] { return config_; },

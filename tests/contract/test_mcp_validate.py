@@ -65,39 +65,6 @@ def test_columns_are_told_where_they_are_known(client):
         assert client.call("validate_code", language=language, code=code)["structuredContent"]["column"] == column, language
 
 
-@pytest.fixture(scope="module")
-def bare_client(tmp_path_factory):
-    """Of a server whose sandboxes have nothing that reads a language."""
-    directory = tmp_path_factory.mktemp("bare")
-    script = directory / "cove"
-    # A namespace of its own, whose /usr has them not.
-    script.write_text(f"""#!/bin/sh
-exec unshare --mount --propagation private /bin/sh -ec '
-mount -t tmpfs tmpfs {directory}
-mkdir {directory}/upper {directory}/work
-mount -t overlay overlay -o lowerdir=/usr,upperdir={directory}/upper,workdir={directory}/work /usr
-cd /usr/bin
-rm -f python3* node* esbuild* ruby* bash* rbash zsh* fish* perl* php* luac* javac* dash sh
-exec {COVE} "$@"' cove "$@"
-""")
-    script.chmod(0o755)
-    with Server(binary=script) as running:
-        made = Client(running)
-        yield made
-        made.close()
-
-
-@pytest.mark.parametrize("language", PROGRAMS)
-def test_d56_without_the_checker(bare_client, language):
-    good, bad, _, line = PROGRAMS[language]
-    result = bare_client.call("validate_code", language=language, code=good)
-    assert result["isError"] is False and result["structuredContent"]["checked"] == "basic", result
-    assert "Only brackets, strings, comments and block keywords were checked" in text_of(result)
-    result = bare_client.call("validate_code", language=language, code=bad)
-    assert result["isError"] is True, result
-    assert (result["structuredContent"]["line"], result["content"][0]["annotations"]["checked"]) == (line, "basic"), result
-
-
 @pytest.mark.parametrize("language, code", [
     ("python", "open('/workspace/ran', 'w')\n"), ("javascript", "require('fs').writeFileSync('/workspace/ran', '')\n"),
     ("bash", "echo > /workspace/ran\n"), ("ruby", "BEGIN { File.write('/workspace/ran', '') }\n"),
@@ -170,3 +137,36 @@ def test_code_of_every_kind(client):
     assert client.facts("validate_code", language="python", code="# \N{GRINNING FACE} \u2028\r\nx = 'ä'\r\n")["valid"]
     deep = client.call("validate_code", language="python", code="(" * 100_000)
     assert deep["isError"] and deep["structuredContent"]["valid"] is False
+
+
+@pytest.fixture(scope="module")
+def bare_client(tmp_path_factory):
+    """Of a server whose sandboxes have nothing that reads a language. Last in this file: it ends before the other one does."""
+    directory = tmp_path_factory.mktemp("bare")
+    script = directory / "cove"
+    # A namespace of its own, whose /usr has them not.
+    script.write_text(f"""#!/bin/sh
+exec unshare --mount --propagation private /bin/sh -ec '
+mount -t tmpfs tmpfs {directory}
+mkdir {directory}/upper {directory}/work
+mount -t overlay overlay -o lowerdir=/usr,upperdir={directory}/upper,workdir={directory}/work /usr
+cd /usr/bin
+rm -f python3* node* esbuild* ruby* bash* rbash zsh* fish* perl* php* luac* javac* dash sh
+exec {COVE} "$@"' cove "$@"
+""")
+    script.chmod(0o755)
+    with Server(binary=script) as running:
+        made = Client(running)
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_d56_without_the_checker(bare_client, language):
+    good, bad, _, line = PROGRAMS[language]
+    result = bare_client.call("validate_code", language=language, code=good)
+    assert result["isError"] is False and result["structuredContent"]["checked"] == "basic", result
+    assert "Only brackets, strings, comments and block keywords were checked" in text_of(result)
+    result = bare_client.call("validate_code", language=language, code=bad)
+    assert result["isError"] is True, result
+    assert (result["structuredContent"]["line"], result["content"][0]["annotations"]["checked"]) == (line, "basic"), result

@@ -67,6 +67,10 @@ Task<Result<>> keep_images(Session& session, std::vector<Image> images, Ran& ran
 
 }  // namespace
 
+bool keeps_state(const config::Language& language) {
+  return sandbox::find_kernel_language(language.name).has_value();
+}
+
 Task<Result<Ran>> run(Services& services, Call& call, Session& session, RunRequest request) {
   const auto language = interpreter_for(request);
   const auto path = request.save ? request.filename : passing_name(request);

@@ -64,6 +64,9 @@ struct Ran {
   bool not_started = false;        // the last note says why
 };
 
+// Whether its variables stay between calls of one session.
+bool keeps_state(const config::Language& language);
+
 // Python and JavaScript without input, arguments and variables of their own run in the session's interpreter, which
 // keeps its state; everything else as a program of its own, in the same directory. Tells of output while it comes.
 Task<Result<Ran>> run(Services& services, cove::mcp::Call& call, Session& session, RunRequest request);

@@ -86,6 +86,15 @@ std::vector<Tool> all_tools(const config::Languages& languages) {
   tools.push_back(read_file_tool(languages));
   tools.push_back(list_files_tool(languages));
   tools.push_back(delete_file_tool(languages));
+  tools.push_back(run_command_tool(languages));
+  tools.push_back(process_output_tool(languages));
+  tools.push_back(stop_process_tool(languages));
+  tools.push_back(install_tool(languages));
+  tools.push_back(create_session_tool());
+  tools.push_back(list_sessions_tool());
+  tools.push_back(close_session_tool());
+  tools.push_back(interrupt_tool(languages));
+  tools.push_back(list_languages_tool());
   return tools;
 }
 

@@ -10,6 +10,7 @@
 #include "http/auth.hpp"
 #include "mcp/peer.hpp"
 #include "sandbox/admission.hpp"
+#include "sandbox/installs.hpp"
 #include "sandbox/registry.hpp"
 #include "sandbox/workspace_files.hpp"
 #include "store/key_table.hpp"
@@ -22,6 +23,7 @@ using async::Task;
 struct Services {
   sandbox::Registry& registry;
   sandbox::Admission& admission;
+  sandbox::Installs& installs;
   async::TaskGroup& tasks;
   std::function<store::KeyQuotas(const http::Principal&)> quotas;
   std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it

@@ -46,5 +46,14 @@ Tool write_file_tool(const config::Languages& languages);
 Tool read_file_tool(const config::Languages& languages);
 Tool list_files_tool(const config::Languages& languages);
 Tool delete_file_tool(const config::Languages& languages);
+Tool run_command_tool(const config::Languages& languages);
+Tool process_output_tool(const config::Languages& languages);
+Tool stop_process_tool(const config::Languages& languages);
+Tool install_tool(const config::Languages& languages);
+Tool create_session_tool();
+Tool list_sessions_tool();
+Tool close_session_tool();
+Tool interrupt_tool(const config::Languages& languages);
+Tool list_languages_tool();
 
 }  // namespace cove::doors::mcp

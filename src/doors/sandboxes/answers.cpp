@@ -277,19 +277,6 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
   };
 }
 
-std::string process_id(const sandbox::Process& process) {
-  return fmt::format("p{}", process.number());
-}
-
-Result<std::uint32_t> process_number(std::string_view id) {
-  std::uint32_t number = 0;
-  if (id.starts_with('p')) {
-    const auto [end, failed] = std::from_chars(id.data() + 1, id.data() + id.size(), number);
-    if (failed == std::errc() && end == id.data() + id.size() && number > 0) return number;
-  }
-  return fail(Errc::not_found, fmt::format("no such process: {}", shown(id)));
-}
-
 json::object end_fields(const sandbox::ProcessEnd& end) {
   json::object object{{"exitCode", end.exit_status}, {"signal", nullptr}, {"reason", name_of(end.reason)}};
   if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
@@ -303,7 +290,7 @@ json::object end_fields(const sandbox::ProcessEnd& end) {
 json::object to_json(const sandbox::Process& process) {
   json::array command;
   for (const auto& word : process.request().argv) command.emplace_back(shown(word));
-  json::object object{{"id", process_id(process)},
+  json::object object{{"id", sandbox::process_id(process.number())},
                       {"cmd", std::move(command)},
                       {"state", process.end() ? "exited" : "running"},
                       {"pty", process.request().terminal},
@@ -328,7 +315,7 @@ json::object to_json(const sandbox::Process& process, const sandbox::Event& even
       if (process.request().kind == sandbox::ProcessKind::execution)
         object["executionId"] = process.request().known_by;
       else
-        object["processId"] = process_id(process);
+        object["processId"] = sandbox::process_id(process.number());
       break;
     case sandbox::Event::Kind::out:
     case sandbox::Event::Kind::err:

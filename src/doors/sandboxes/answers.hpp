@@ -52,9 +52,6 @@ boost::json::object to_json(const sandbox::Sandbox& sandbox, const Services& ser
 boost::json::object to_json(const sandbox::Process& process);
 boost::json::object to_json(const sandbox::Process& process, const sandbox::Event& event);
 boost::json::object end_fields(const sandbox::ProcessEnd& end);
-std::string process_id(const sandbox::Process& process);
-// "p7" is 7. Errc::not_found for what is no process id.
-Result<std::uint32_t> process_number(std::string_view id);
 
 bool wants_event_stream(const http::Request& request);
 // The head of an answer made of server-sent events.

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "doors/sandboxes/answers.hpp"
 #include "sandbox/index_page.hpp"
 
@@ -7,7 +5,6 @@ namespace cove::doors::sandboxes {
 namespace {
 
 namespace json = boost::json;
-using std::chrono::milliseconds;
 
 constexpr std::size_t kMostAtOnce = 50;
 
@@ -40,55 +37,16 @@ Result<std::vector<sandbox::Package>> packages_field(const json::object& body, s
   return packages;
 }
 
-Result<milliseconds> install_time(const json::object& body, std::string_view field,
-                                  const config::Dependencies& limits) {
-  COVE_TRY(const auto seconds, number_field(body, field));
-  if (!seconds) return limits.timeout;
-  if (!(*seconds > 0)) return wrong(fmt::format("{} must be greater than 0", field));
-  if (*seconds * 1000 > static_cast<double>(limits.max_timeout.count())) return limits.max_timeout;
-  return milliseconds(std::max<std::int64_t>(1, std::llround(*seconds * 1000)));
-}
-
-Result<outbound::Reach> reach_of(const std::vector<std::string>& allowed) {
-  outbound::Reach reach;
-  for (const auto& text : allowed) {
-    COVE_TRY(auto place, outbound::parse_place(text));
-    reach.places.push_back(std::move(place));
-  }
-  return reach;
-}
-
-// The index that is asked, and where it may lie: the operator's own anywhere, a caller's at a public address or one
-// that the operator lists.
-Result<> choose_index(const json::object& body, const config::Dependencies& config, sandbox::InstallRequest& request) {
-  COVE_TRY(const auto given, text_field(body, "indexUrl"));
-  if (!given && config.index.empty())
-    return fail(Errc::invalid, "indexUrl must be given: this server has no package index of its own");
-  auto index = outbound::parse_url(given.value_or(config.index));
-  if (!index)
-    return given ? wrong(fmt::format("indexUrl: {}", index.error().message))
-                 : Result<>(tl::unexpected<Error>(index.error()));
-  COVE_TRY(request.reach, reach_of(config.allow));
-  const auto own = outbound::parse_url(config.index);
-  if (own && own->same_origin(*index)) request.reach.places.push_back({.host = index->host, .port = index->port});
-  boost::system::error_code is_name;
-  const auto literal = boost::asio::ip::make_address(index->host, is_name);
-  if (!is_name && outbound::dialable(*index, request.reach, {literal}).empty())
-    return wrong(fmt::format("indexUrl: {} is no public address, and is not allowed here", index->authority()));
-  if (!index->target.ends_with('/')) index->target += '/';
-  request.index = std::move(*index);
-  return {};
-}
-
 }  // namespace
 
 Result<sandbox::InstallRequest> parse_install(const json::object& body, const config::Dependencies& config,
                                               std::string_view packages, std::string_view timeout) {
   sandbox::InstallRequest request;
   COVE_TRY(request.packages, packages_field(body, packages));
-  COVE_TRY(request.timeout, install_time(body, timeout, config));
-  COVE_CHECK(choose_index(body, config, request));
-  request.max_download_bytes = config.max_download_bytes;
+  COVE_TRY(const auto seconds, number_field(body, timeout));
+  COVE_TRY(request.timeout, sandbox::install_time(config, seconds, timeout));
+  COVE_TRY(const auto index, text_field(body, "indexUrl"));
+  COVE_CHECK(sandbox::choose_index(request, config, index, "indexUrl"));
   return request;
 }
 

@@ -2,6 +2,7 @@
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/wishes.hpp"
 #include "sandbox/lease.hpp"
+#include "sandbox/name.hpp"
 #include "sandbox/shown_output.hpp"
 
 namespace cove::doors::sandboxes {
@@ -49,7 +50,7 @@ json::object result_of(const sandbox::Process& process, const Services& services
   object["reason"] = name_of(end.reason);
   if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
   object["cpuMs"] = end.cpu.count();
-  object["processId"] = process_id(process);
+  object["processId"] = sandbox::process_id(process.number());
   if (auto missing = degraded(services.registry.enforcement()); !missing.empty())
     object["degraded"] = std::move(missing);
   return object;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "doors/sandboxes/answers.hpp"
+#include "sandbox/name.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -76,7 +77,7 @@ struct Named {
 Task<Result<Named>> find_process(Services& services, const http::Request& request) {
   auto found = co_await find_sandbox(services, request);
   if (!found) co_return tl::unexpected<Error>(found.error());
-  const auto number = process_number(request.param("pid"));
+  const auto number = sandbox::process_number(request.param("pid"));
   if (!number) co_return tl::unexpected<Error>(number.error());
   auto process = (*found)->find_process(*number);
   const bool shown = process && (process->request().kind == sandbox::ProcessKind::exec ||

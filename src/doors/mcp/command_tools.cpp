@@ -1,0 +1,402 @@
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "doors/mcp/arguments.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/schema.hpp"
+#include "doors/mcp/tool.hpp"
+#include "doors/mcp/workplace.hpp"
+#include "sandbox/name.hpp"
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+using cove::mcp::Call;
+using cove::mcp::Or;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{100};
+constexpr std::chrono::seconds kHeartbeat{5};
+constexpr std::chrono::seconds kEndTime{10};                 // for a process to end when it is stopped
+constexpr std::size_t kMostOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
+constexpr std::size_t kTail = 1024;                          // of output, in one word of progress
+constexpr std::size_t kMostInput = std::size_t{4} << 20;
+constexpr std::uint64_t kMostWait = 60;  // seconds
+constexpr std::uint64_t kMostBackgroundSeconds = 604'800;
+
+struct CommandRequest {
+  SessionArgument session;
+  std::string command;
+  std::vector<std::string> variables;
+  std::optional<std::string> input;
+  std::optional<milliseconds> timeout;
+  bool background = false;
+};
+
+Result<CommandRequest> parse(const Workshop& workshop, const json::object& arguments) {
+  CommandRequest request;
+  COVE_TRY(request.session, session_argument(arguments, workshop.languages));
+  COVE_TRY(request.command, needed_text(arguments, "command"));
+  if (request.command.empty()) return fail(Errc::invalid, "Invalid argument: command is empty");
+  if (request.command.find('\0') != std::string::npos)
+    return fail(Errc::invalid, "Invalid argument: command has a NUL");
+  COVE_TRY(request.variables, variables_argument(arguments, "env"));
+  COVE_TRY(request.input, text_argument(arguments, "stdin"));
+  if (request.input && request.input->size() > kMostInput)
+    return fail(Errc::invalid, fmt::format("Invalid argument: stdin is larger than {} bytes", kMostInput));
+  COVE_TRY(request.background, flag_argument(arguments, "background"));
+  COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
+  if (seconds && !(*seconds > 0)) return fail(Errc::invalid, "Invalid argument: timeout must be greater than 0");
+  if (!request.background) {
+    request.timeout = allowed_time(workshop, arguments);
+  } else if (seconds) {
+    const std::chrono::duration<double> asked(std::min(*seconds, static_cast<double>(kMostBackgroundSeconds)));
+    request.timeout = std::chrono::ceil<milliseconds>(asked);
+  }
+  return request;
+}
+
+sandbox::ProcessRequest process_of(const CommandRequest& request, const Call& call) {
+  return {.kind = request.background ? sandbox::ProcessKind::background : sandbox::ProcessKind::exec,
+          .argv = {"bash", "-c", request.command},
+          .variables = request.variables,
+          .timeout = request.timeout,
+          .input = request.input ? sandbox::InputMode::open : sandbox::InputMode::none,
+          .output_limit = request.background ? sandbox::ProcessRequest().output_limit : kMostOutput,
+          .abandoned = [&call] { return call.cancelled(); }};
+}
+
+// Input that the program does not take is not an error of the program's.
+Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
+  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
+    const auto ended = process->end_input();
+}
+
+// What a process wrote, as far as it was read.
+struct Output {
+  std::string out;
+  std::string err;
+
+  void add(const sandbox::Event& event) {
+    if (event.kind == sandbox::Event::Kind::out) out += event.bytes;
+    if (event.kind == sandbox::Event::Kind::err) err += event.bytes;
+  }
+  [[nodiscard]] std::size_t size() const { return out.size() + err.size(); }
+};
+
+// Tells of output while it comes, ten times a second at the most, and that it goes on where none does.
+class News {
+ public:
+  explicit News(Call& call) : call_(call) {}
+
+  void add(const sandbox::Event& event) {
+    if (event.kind != sandbox::Event::Kind::out && event.kind != sandbox::Event::Kind::err) return;
+    text_ += event.bytes;
+    if (text_.size() > kTail) text_.erase(0, text_.size() - kTail);
+  }
+  void tell() {
+    const auto now = Clock::now();
+    if (now < last_ + kLook || (text_.empty() && now < last_ + kHeartbeat)) return;
+    last_ = now;
+    call_.progress(text_.empty() ? "running" : replace_invalid_utf8(text_));
+    text_.clear();
+  }
+
+ private:
+  Call& call_;
+  std::string text_;
+  Clock::time_point last_ = Clock::now();
+};
+
+Task<Output> follow(Call& call, std::shared_ptr<sandbox::Process> process) {
+  Output output;
+  News news(call);
+  sandbox::Reader reader(process, 1);
+  while (true) {
+    const auto batch = reader.take(kMostOutput);
+    for (const auto& event : batch.events) {
+      output.add(event);
+      news.add(event);
+    }
+    news.tell();
+    if (batch.over) co_return output;
+    if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + kLook);
+    if (call.cancelled()) process->stop(sandbox::Reason::cancelled);
+  }
+}
+
+void add_end(json::object& facts, const sandbox::Process& process) {
+  facts["state"] = process.end() ? "exited" : "running";
+  if (!process.end()) return;
+  const auto& end = *process.end();
+  const bool timed_out = end.reason == sandbox::Reason::timeout;
+  facts["exit_code"] = timed_out ? -1 : end.exit_status;
+  facts["signal"] = end.signal == 0 || timed_out ? json::value(nullptr) : json::value(sandbox::signal_name(end.signal));
+  facts["timed_out"] = timed_out;
+  facts["duration_ms"] = end.wall.count();
+  if (!end.note.empty()) facts["note"] = end.note;
+}
+
+// Output first, as in a terminal, and then how it ended.
+std::string words_of(const json::object& facts) {
+  std::string text;
+  for (const auto* stream : {"stdout", "stderr"}) {
+    const auto* said = facts.if_contains(stream);
+    if (said == nullptr || said->as_string().empty()) continue;
+    text += std::string(said->as_string());
+    if (!text.ends_with('\n')) text += '\n';
+  }
+  if (const auto* code = facts.if_contains("exit_code")) text += fmt::format("Exit code: {}", code->as_int64());
+  if (facts.at("state") == "running") text += "It is running.";
+  if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool()) text += " (timeout)";
+  if (const auto* note = facts.if_contains("note"))
+    text += fmt::format("\nNote: {}", std::string_view(note->as_string()));
+  return text;
+}
+
+json::object finished(const Session& session, const sandbox::Process& process, Output output) {
+  const auto& end = *process.end();
+  const bool out_cut = end.out_bytes > kMostOutput;
+  const bool err_cut = end.err_bytes > kMostOutput;
+  json::object facts{{"session_id", session.id},
+                     {"stdout", replace_invalid_utf8(output.out)},
+                     {"stderr", replace_invalid_utf8(output.err)},
+                     {"truncated", {{"stdout", out_cut}, {"stderr", err_cut}}}};
+  add_end(facts, process);
+  auto text = words_of(facts);
+  if (out_cut || err_cut)
+    text += fmt::format("\nOutput was cut after {} bytes: send it to a file and read that.", kMostOutput);
+  return answer(text + "\nSession: " + session.id, std::move(facts));
+}
+
+json::object begun(const Session& session, const sandbox::Process& process) {
+  const auto id = sandbox::process_id(process.number());
+  return answer(
+      fmt::format("Process {} is running. process_output tells what it writes, stop_process ends it.\nSession: {}", id,
+                  session.id),
+      {{"session_id", session.id}, {"state", "running"}, {"process_id", id}});
+}
+
+Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
+  auto request = parse(workshop, arguments);
+  if (!request) co_return sorry(request.error().message);
+  const auto session = co_await workshop.sessions.open(call, request->session.name, request->session.language);
+  if (!session) co_return sorry(session.error().message);
+  std::optional<sandbox::Admission::Ticket> ticket;
+  if (!request->background) {
+    auto given = co_await enter(workshop.services, call);
+    if (!given) co_return sorry(given.error().message);
+    ticket.emplace(std::move(*given));
+  }
+  const auto started = co_await session->sandbox->start(process_of(*request, call));
+  if (!started) co_return sorry(started.error().message);
+  const auto process = *started;
+  if (process->end() && process->end()->reason == sandbox::Reason::not_started) {
+    const auto why = process->end()->note;
+    session->sandbox->forget(process);
+    co_return sorry(fmt::format("The command was not started: {}", why));
+  }
+  if (request->input) workshop.services.tasks.spawn("feed a command", feed(process, std::move(*request->input)));
+  if (request->background) co_return begun(*session, *process);
+  const sandbox::Attended attended(session->sandbox, process);
+  auto output = co_await follow(call, process);
+  co_return finished(*session, *process, std::move(output));
+}
+
+// --- those in the background
+
+struct Named {
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  std::shared_ptr<sandbox::Process> process;
+};
+
+// They do not wait for whatever runs in the session: that may be what they are about.
+Task<Result<Named>> find_process(Workshop& workshop, const Call& call, const json::object& arguments) {
+  const auto target = session_argument(arguments, workshop.languages);
+  if (!target) co_return tl::unexpected<Error>(target.error());
+  const auto id = needed_text(arguments, "process_id");
+  if (!id) co_return tl::unexpected<Error>(id.error());
+  auto found = co_await workshop.sessions.find(call, target->name, target->language);
+  if (!found) co_return tl::unexpected<Error>(found.error());
+  const auto number = sandbox::process_number(*id);
+  auto process = number ? (*found)->find_process(*number) : nullptr;
+  const bool shown = process && (process->request().kind == sandbox::ProcessKind::background ||
+                                 process->request().kind == sandbox::ProcessKind::exec);
+  if (!shown)
+    co_return fail(Errc::not_found,
+                   fmt::format("Unknown process: {}. run_command with background gives the id of one.", *id));
+  co_return Named{.sandbox = *found, .process = std::move(process)};
+}
+
+json::object told(const Named& named, std::uint64_t from) {
+  const auto& process = *named.process;
+  Output output;
+  auto next = std::max(from, process.first_sequence());
+  bool more = false;
+  for (const auto& event : process.events()) {
+    if (event.sequence < next) continue;
+    if (output.size() + event.bytes.size() > 2 * kMostOutput && output.size() > 0) {
+      more = true;
+      break;
+    }
+    output.add(event);
+    next = event.sequence + 1;
+  }
+  json::object facts{{"session_id", named.sandbox->name()},
+                     {"process_id", sandbox::process_id(process.number())},
+                     {"stdout", replace_invalid_utf8(output.out)},
+                     {"stderr", replace_invalid_utf8(output.err)},
+                     {"next", next},
+                     {"more", more},
+                     {"lost", from < process.first_sequence()}};
+  add_end(facts, process);
+  auto text = words_of(facts);
+  if (from < process.first_sequence()) text = "[earlier output is not kept any more]\n" + text;
+  if (more) text += "\nThere is more already.";
+  text += fmt::format("\nGo on with from: {}", next);
+  return answer(std::move(text), std::move(facts));
+}
+
+Task<Or<>> process_output(Workshop& workshop, Call& call, json::object arguments) {
+  const auto from = whole_argument(arguments, "from", {.least = 1, .most = std::uint64_t{1} << 50});
+  if (!from) co_return sorry(from.error().message);
+  const auto wait = number_argument(arguments, "wait_seconds");
+  if (!wait) co_return sorry(wait.error().message);
+  const auto seconds = wait->value_or(0);
+  if (!(seconds >= 0) || seconds > static_cast<double>(kMostWait))
+    co_return sorry(fmt::format("Invalid argument: wait_seconds must be from 0 to {}", kMostWait));
+  const auto named = co_await find_process(workshop, call, arguments);
+  if (!named) co_return sorry(named.error().message);
+  const sandbox::Sandbox::Activity activity(named->sandbox);
+  const auto first = from->value_or(1);
+  const auto until = Clock::now() + std::chrono::ceil<milliseconds>(std::chrono::duration<double>(seconds));
+  News news(call);
+  // The first event is only that it began.
+  while (named->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !named->process->end() &&
+         Clock::now() < until && !call.cancelled()) {
+    co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
+    news.tell();
+  }
+  co_return told(*named, first);
+}
+
+Task<Or<>> stop_process(Workshop& workshop, Call& call, json::object arguments) {
+  const auto named = co_await find_process(workshop, call, arguments);
+  if (!named) co_return sorry(named.error().message);
+  if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
+    co_return sorry("The session is paused: nothing in it can be stopped.");
+  named->process->stop(sandbox::Reason::cancelled);
+  const auto until = Clock::now() + kEndTime;
+  while (!named->process->end() && Clock::now() < until)
+    co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
+  named->sandbox->touch();
+  json::object facts{{"session_id", named->sandbox->name()},
+                     {"process_id", sandbox::process_id(named->process->number())}};
+  add_end(facts, *named->process);
+  co_return answer(words_of(facts), std::move(facts));
+}
+
+json::object process_property() {
+  return property("string", "As run_command gave it: p1");
+}
+
+}  // namespace
+
+Tool run_command_tool(const config::Languages& languages) {
+  Tool tool;
+  tool.definition = {
+      {"name", "run_command"},
+      {"title", "Run a shell command"},
+      {"description",
+       "Runs a command by bash in the workspace of a session (/workspace), and returns its output and exit code; each "
+       "stream is cut after 256 KiB. What it writes stays in the workspace, variables and the directory do not stay. "
+       "Without stdin it reads nothing. With background it goes on after the answer, which has its process_id: for "
+       "servers and what takes long. There is no network."},
+      {"inputSchema", schema({{"command", property("string", "As for bash -c")},
+                              {"timeout", property("number", "Seconds it may take; in the background without limit")},
+                              {"env", map_of_texts("Environment variables")},
+                              {"stdin", property("string", "What it reads")},
+                              {"background", property("boolean", "Return at once, while it runs")},
+                              {"session_id", session_property()},
+                              {"language", language_property(languages, "python")}},
+                             {"command"})},
+      {"outputSchema",
+       schema({{"session_id", property("string", "")},
+               {"state", one_of({"running", "exited"}, "")},
+               {"process_id", property("string", "Of one in the background")},
+               {"exit_code", property("integer", "-1 when it took too long")},
+               {"signal", nullable("string", "That ended it")},
+               {"stdout", property("string", "")},
+               {"stderr", property("string", "")},
+               {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})},
+               {"timed_out", property("boolean", "")},
+               {"duration_ms", property("integer", "")},
+               {"note", property("string", "What ended it, other than itself")}},
+              {"session_id", "state"})},
+      {"annotations", annotations({.destructive = true})}};
+  tool.run = run_command;
+  tool.tasks = TaskUse::optional;
+  tool.allowed = allowed_time;
+  return tool;
+}
+
+Tool process_output_tool(const config::Languages& languages) {
+  Tool tool;
+  tool.definition = {
+      {"name", "process_output"},
+      {"title", "Output of a process"},
+      {"description",
+       "What a process in the background wrote since `from`, and whether it still runs. Give `next` of the answer as "
+       "`from` of the next call; wait_seconds waits for something new."},
+      {"inputSchema", schema({{"process_id", process_property()},
+                              {"from", property("integer", "Where to begin; without it, at the beginning")},
+                              {"wait_seconds", property("number", "How long to wait for something new: 0 to 60")},
+                              {"session_id", session_property()},
+                              {"language", language_property(languages, "python")}},
+                             {"process_id"})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"process_id", property("string", "")},
+                               {"state", one_of({"running", "exited"}, "")},
+                               {"stdout", property("string", "")},
+                               {"stderr", property("string", "")},
+                               {"next", property("integer", "Where the next call begins")},
+                               {"more", property("boolean", "There is more already")},
+                               {"lost", property("boolean", "What came before this is not kept any more")},
+                               {"exit_code", property("integer", "-1 when it took too long")},
+                               {"signal", nullable("string", "That ended it")},
+                               {"timed_out", property("boolean", "")},
+                               {"duration_ms", property("integer", "")},
+                               {"note", property("string", "What ended it, other than itself")}},
+                              {"session_id", "process_id", "state", "stdout", "stderr", "next"})},
+      {"annotations", annotations({.read_only = true, .idempotent = true})}};
+  tool.run = process_output;
+  return tool;
+}
+
+Tool stop_process_tool(const config::Languages& languages) {
+  Tool tool;
+  tool.definition = {
+      {"name", "stop_process"},
+      {"title", "Stop a process"},
+      {"description", "Ends a process in the background and all that it started. Its output can still be read."},
+      {"inputSchema", schema({{"process_id", process_property()},
+                              {"session_id", session_property()},
+                              {"language", language_property(languages, "python")}},
+                             {"process_id"})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"process_id", property("string", "")},
+                               {"state", one_of({"running", "exited"}, "")},
+                               {"exit_code", property("integer", "")},
+                               {"signal", nullable("string", "That ended it")},
+                               {"timed_out", property("boolean", "")},
+                               {"duration_ms", property("integer", "")},
+                               {"note", property("string", "")}},
+                              {"session_id", "process_id", "state"})},
+      {"annotations", annotations({.destructive = true, .idempotent = true})}};
+  tool.run = stop_process;
+  return tool;
+}
+
+}  // namespace cove::doors::mcp

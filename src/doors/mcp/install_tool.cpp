@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include "doors/mcp/arguments.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/schema.hpp"
+#include "doors/mcp/tool.hpp"
+#include "sandbox/index_page.hpp"
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+using cove::mcp::Call;
+using cove::mcp::Or;
+using cove::mcp::Question;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMostAtOnce = 50;
+constexpr std::size_t kMostOutput = std::size_t{4} << 10;  // of what pip printed last
+constexpr milliseconds kLook{100};
+constexpr std::chrono::seconds kHeartbeat{2};
+
+Result<std::vector<sandbox::Package>> packages_argument(const json::object& arguments) {
+  COVE_TRY(const auto given, texts_argument(arguments, "packages"));
+  if (given.empty()) return fail(Errc::invalid, "Missing required parameter: packages");
+  if (given.size() > kMostAtOnce)
+    return fail(Errc::invalid, fmt::format("Invalid argument: packages has more than {} entries", kMostAtOnce));
+  std::vector<sandbox::Package> packages;
+  for (const auto& text : given) {
+    // "numpy>=1.2,<2": a name, and what is to be said of its version.
+    const auto end = std::min(text.find_first_of("=<>!~ "), text.size());
+    const auto version = std::min(text.find_first_not_of(' ', end), text.size());
+    sandbox::Package package{.name = text.substr(0, end), .version = text.substr(version)};
+    if (const auto good = sandbox::requirement(package.name, package.version); !good)
+      return fail(Errc::invalid, fmt::format("Invalid argument: packages: {}", good.error().message));
+    packages.push_back(std::move(package));
+  }
+  return packages;
+}
+
+Result<sandbox::InstallRequest> parse(const Workshop& workshop, const json::object& arguments) {
+  const auto config = workshop.services.config();
+  sandbox::InstallRequest request;
+  COVE_TRY(request.packages, packages_argument(arguments));
+  COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
+  COVE_TRY(request.timeout, sandbox::install_time(config->dependencies, seconds, "Invalid argument: timeout"));
+  COVE_TRY(const auto index, text_argument(arguments, "index_url"));
+  COVE_CHECK(sandbox::choose_index(request, config->dependencies, index, "Invalid argument: index_url"));
+  return request;
+}
+
+Question question_of(const sandbox::InstallRequest& request) {
+  std::string names;
+  for (const auto& package : request.packages)
+    names += (names.empty() ? "" : ", ") + sandbox::requirement(package.name, package.version).value();
+  auto install = property("boolean", "Install them");
+  install["default"] = true;
+  return cove::mcp::elicitation("install", fmt::format("Install {} from {}?", names, request.index.text()),
+                                schema({{"install", std::move(install)}}, {"install"}));
+}
+
+bool agreed(const cove::mcp::Answers& answers) {
+  const auto* form = cove::mcp::accepted(answers, "install");
+  if (form == nullptr) return false;
+  const auto* value = form->if_contains("install");
+  return value != nullptr && value->is_bool() && value->as_bool();
+}
+
+std::string text_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
+}
+
+bool is_over(const sandbox::Sandbox& sandbox) {
+  return sandbox.state() == sandbox::State::deleting || sandbox.state() == sandbox::State::gone;
+}
+
+// To its end, or that of whoever waits for it: what is being fetched for it may take a while to notice.
+Task<json::object> wait(Workshop& workshop, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
+  auto& installs = workshop.services.installs;
+  auto told = Clock::now();
+  while (true) {
+    auto status = installs.status(*sandbox);
+    const auto word = text_of(status, "status");
+    if (word != "pending" && word != "installing") co_return status;
+    if (call.cancelled()) installs.cancel(*sandbox);
+    if (call.cancelled() || is_over(*sandbox)) co_return json::object();
+    if (Clock::now() >= told + kHeartbeat) {
+      told = Clock::now();
+      call.progress(word);
+    }
+    co_await call.changed().wait_until(Clock::now() + kLook);
+  }
+}
+
+json::array named(const json::object& status) {
+  json::array out;
+  const auto* list = status.if_contains("installed");
+  if (list == nullptr || !list->is_array()) return out;
+  for (const auto& entry : list->as_array()) {
+    if (!entry.is_object()) continue;
+    out.push_back(
+        json::object{{"name", text_of(entry.as_object(), "name")}, {"version", text_of(entry.as_object(), "version")}});
+  }
+  return out;
+}
+
+json::object failed(const json::object& status) {
+  auto why = text_of(status, "error");
+  if (why.empty()) why = "the session ended";
+  auto output = text_of(status, "output");
+  if (output.size() > kMostOutput) {
+    auto from = output.size() - kMostOutput;
+    while (from < output.size() && (static_cast<unsigned char>(output[from]) & 0xC0) == 0x80) ++from;
+    output.erase(0, from);
+  }
+  return sorry(fmt::format("The packages were not installed: {}.{}{}", why, output.empty() ? "" : "\n", output));
+}
+
+json::object done(const Session& session, const json::object& status) {
+  auto installed = named(status);
+  std::string names;
+  for (const auto& one : installed)
+    names += fmt::format("\n{} {}", std::string_view(one.at("name").as_string()),
+                         std::string_view(one.at("version").as_string()));
+  return answer(fmt::format("Installed:{}\nSession: {}", names, session.id),
+                {{"session_id", session.id}, {"installed", std::move(installed)}});
+}
+
+Task<Or<>> install(Workshop& workshop, Call& call, json::object arguments) {
+  auto request = parse(workshop, arguments);
+  if (!request) co_return sorry(request.error().message);
+  const auto name = text_argument(arguments, "session_id");
+  if (!name) co_return sorry(name.error().message);
+  const auto question = question_of(*request);
+  if (workshop.services.config()->mcp.ask_before_install && call.can_ask(question)) {
+    std::vector<Question> questions{question};
+    auto asked = co_await call.ask(std::move(questions));
+    if (!asked) co_return asked.error();
+    if (!agreed(*asked)) co_return sorry("Nothing was installed: the user did not agree. Do without these packages.");
+  }
+  const auto session = co_await workshop.sessions.open(call, name->value_or(""), "python");
+  if (!session) co_return sorry(session.error().message);
+  if (const auto begun = workshop.services.installs.begin(session->sandbox, std::move(*request)); !begun)
+    co_return sorry(begun.error().message);
+  const auto status = co_await wait(workshop, call, session->sandbox);
+  if (text_of(status, "status") != "completed") co_return failed(status);
+  co_return done(*session, status);
+}
+
+}  // namespace
+
+Tool install_tool(const config::Languages& /*languages*/) {
+  const auto package =
+      schema({{"name", property("string", "")}, {"version", property("string", "")}}, {"name", "version"});
+  auto hints = annotations({.idempotent = true});
+  hints["openWorldHint"] = true;
+  Tool tool;
+  tool.definition = {
+      {"name", "install_packages"},
+      {"title", "Install Python packages"},
+      {"description",
+       "Installs Python packages from an index into a session, where they stay until it ends; Python code of the "
+       "session "
+       "can import them at once. Only wheels, up to 50 packages a call. numpy, pandas and matplotlib are usually there "
+       "already. The code in the session has no network, also while this runs."},
+      {"inputSchema",
+       schema({{"packages", list_of({{"type", "string"}}, "As for pip: \"name\", \"name==1.2\", \"name>=1,<2\"")},
+               {"timeout", property("number", "Seconds it may take")},
+               {"index_url", property("string", "A package index other than the server's own")},
+               {"session_id", session_property()}},
+              {"packages"})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"installed", list_of(package, "All that was installed into the session until now")}},
+                              {"session_id", "installed"})},
+      {"annotations", std::move(hints)}};
+  tool.run = install;
+  tool.tasks = TaskUse::optional;
+  return tool;
+}
+
+}  // namespace cove::doors::mcp

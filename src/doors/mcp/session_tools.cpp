@@ -1,0 +1,249 @@
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "doors/mcp/arguments.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/run.hpp"
+#include "doors/mcp/schema.hpp"
+#include "doors/mcp/tool.hpp"
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+using cove::mcp::Call;
+using cove::mcp::Or;
+using sandbox::ProcessKind;
+
+constexpr std::size_t kMostListed = 500;
+
+bool runs(const sandbox::Process& process, ProcessKind kind) {
+  return process.request().kind == kind && !process.end();
+}
+
+// --- create_session
+
+Task<Or<>> create_session(Workshop& workshop, Call& call, json::object arguments) {
+  const auto given = text_argument(arguments, "session_id");
+  if (!given) co_return sorry(given.error().message);
+  if (*given && (*given)->empty()) co_return sorry("Invalid argument: session_id is empty");
+  const auto name = given->value_or(
+      fmt::format("session-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>()));
+  const auto session = co_await workshop.sessions.open(call, name, "");
+  if (!session) co_return sorry(session.error().message);
+  const auto expires = iso_time(session->sandbox->expires_unix_ms());
+  co_return answer(fmt::format("Session: {}\nIt {}, and ends at {} if it is not used until then.", session->id,
+                               session->fresh ? "is new" : "was there already", expires),
+                   {{"session_id", session->id}, {"created", session->fresh}, {"expires_at", expires}});
+}
+
+// --- list_sessions
+
+json::object shown(const Workshop& workshop, const sandbox::Sandbox& sandbox) {
+  std::size_t background = 0;
+  bool busy = false;
+  for (const auto& process : sandbox.processes()) {
+    background += runs(*process, ProcessKind::background) ? 1 : 0;
+    busy = busy || runs(*process, ProcessKind::exec);
+  }
+  for (const auto& kernel : workshop.services.registry.kernels().of(sandbox))
+    busy = busy || kernel->state() == sandbox::Kernel::State::busy;
+  return {{"session_id", sandbox.name()},
+          {"state", name_of(sandbox.state())},
+          {"busy", busy},
+          {"background_processes", background},
+          {"expires_at", iso_time(sandbox.expires_unix_ms())}};
+}
+
+Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*arguments*/) {
+  json::array sessions;
+  std::string text;
+  bool more = false;
+  for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
+    if (sandbox->state() == sandbox::State::deleting || sandbox->state() == sandbox::State::gone) continue;
+    if (sessions.size() == kMostListed) {
+      more = true;
+      break;
+    }
+    auto one = shown(workshop, *sandbox);
+    text += fmt::format("{}  {}{}\n", sandbox->name(), std::string_view(one.at("state").as_string()),
+                        one.at("busy").as_bool() ? ", busy" : "");
+    sessions.push_back(std::move(one));
+  }
+  if (text.empty()) text = "There are no sessions.";
+  if (more) text += "[there are more]";
+  co_return answer(std::move(text), {{"sessions", std::move(sessions)}, {"truncated", more}});
+}
+
+// --- close_session
+
+Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments) {
+  const auto name = needed_text(arguments, "session_id");
+  if (!name) co_return sorry(name.error().message);
+  if (name->empty()) co_return sorry("Invalid argument: session_id is empty");
+  const auto found = co_await workshop.sessions.find(call, *name, "");
+  if (!found) co_return sorry(found.error().message);
+  // What runs in a session would be lost without a word.
+  const auto facts = shown(workshop, **found);
+  if (facts.at("busy").as_bool() || facts.at("background_processes").to_number<std::size_t>() > 0) {
+    const auto question =
+        cove::mcp::elicitation("close", fmt::format("End session {}, in which something runs?", *name),
+                               schema({{"close", property("boolean", "End it")}}, {"close"}));
+    if (call.can_ask(question)) {
+      auto asked = co_await call.ask({question});
+      if (!asked) co_return asked.error();
+      const auto* form = cove::mcp::accepted(*asked, "close");
+      const auto* value = form != nullptr ? form->if_contains("close") : nullptr;
+      if (value == nullptr || !value->is_bool() || !value->as_bool())
+        co_return sorry("The session was not ended: the user did not agree.");
+    }
+  }
+  co_await workshop.services.registry.remove(*found, "deleted");
+  co_return answer(fmt::format("Session {} is ended.", *name), {{"session_id", *name}, {"closed", true}});
+}
+
+// --- interrupt
+
+// It does not wait for its turn: who has it is who is meant.
+Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, workshop.languages);
+  if (!target) co_return sorry(target.error().message);
+  const auto found = co_await workshop.sessions.find(call, target->name, target->language);
+  if (!found) co_return sorry(found.error().message);
+  std::size_t count = 0;
+  for (const auto& kernel : workshop.services.registry.kernels().of(**found)) {
+    if (kernel->state() == sandbox::Kernel::State::busy && kernel->interrupt()) ++count;
+  }
+  for (const auto& process : (*found)->processes()) {
+    if (!runs(*process, ProcessKind::exec)) continue;
+    process->stop(sandbox::Reason::cancelled);
+    ++count;
+  }
+  (*found)->touch();
+  co_return answer(count == 0 ? "Nothing was running." : "What was running is interrupted.",
+                   {{"session_id", (*found)->name()}, {"interrupted", count}});
+}
+
+// --- list_languages
+
+Task<Or<>> list_languages(Workshop& workshop, Call& /*call*/, json::object /*arguments*/) {
+  const auto* host = workshop.services.registry.templates().find(sandbox::kHostTemplate);
+  boost::system::error_code wrong;
+  const auto there = host != nullptr ? json::parse(host->languages_json, wrong) : json::value(json::array());
+  json::array languages;
+  std::string text;
+  for (const auto& language : workshop.languages.all()) {
+    const bool installed =
+        !wrong && there.is_array() && std::ranges::count(there.as_array(), json::value(language.name)) > 0;
+    const bool live = keeps_state(language);
+    languages.push_back(json::object{{"name", language.name},
+                                     {"installed", installed},
+                                     {"keeps_state", live},
+                                     {"extension", language.extensions.front()},
+                                     {"mime_type", language.mime}});
+    text += fmt::format("{} ({}){}{}\n", language.name, language.extensions.front(), live ? ", keeps its state" : "",
+                        installed ? "" : ", not installed");
+  }
+  co_return answer(std::move(text), {{"languages", std::move(languages)}});
+}
+
+json::object nothing() {
+  return {{"type", "object"}, {"additionalProperties", false}};
+}
+
+}  // namespace
+
+Tool create_session_tool() {
+  Tool tool;
+  tool.definition = {
+      {"name", "create_session"},
+      {"title", "Make a session"},
+      {"description",
+       "Makes a session, or finds the one of that name, to be named as session_id in other calls. It keeps variables, "
+       "files and processes between calls, and ends when it was not used for an hour, unless the server says "
+       "otherwise. "
+       "There is no need to call this first: a session_id that is not known is made when it is used."},
+      {"inputSchema", schema({{"session_id", property("string", "A name; without it, a new one")}}, {})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"created", property("boolean", "It was not there before")},
+                               {"expires_at", property("string", "When it ends if it is not used")}},
+                              {"session_id", "created", "expires_at"})},
+      {"annotations", annotations({.idempotent = true})}};
+  tool.run = create_session;
+  return tool;
+}
+
+Tool list_sessions_tool() {
+  const auto one = schema({{"session_id", property("string", "")},
+                           {"state", property("string", "running, paused, creating")},
+                           {"busy", property("boolean", "Code or a command runs in it")},
+                           {"background_processes", property("integer", "That run in it")},
+                           {"expires_at", property("string", "When it ends if it is not used")}},
+                          {"session_id", "state", "busy"});
+  Tool tool;
+  tool.definition = {
+      {"name", "list_sessions"},
+      {"title", "List sessions"},
+      {"description", "The sessions there are, also those made by other clients with the same key."},
+      {"inputSchema", nothing()},
+      {"outputSchema",
+       schema({{"sessions", list_of(one, "")}, {"truncated", property("boolean", "There are more")}}, {"sessions"})},
+      {"annotations", annotations({.read_only = true, .idempotent = true})}};
+  tool.run = list_sessions;
+  return tool;
+}
+
+Tool close_session_tool() {
+  Tool tool;
+  tool.definition = {
+      {"name", "close_session"},
+      {"title", "End a session"},
+      {"description",
+       "Ends a session at once: what runs in it is stopped, its variables and files are gone. reset_session does the "
+       "same for sessions without a name."},
+      {"inputSchema", schema({{"session_id", property("string", "The session to end")}}, {"session_id"})},
+      {"outputSchema",
+       schema({{"session_id", property("string", "")}, {"closed", property("boolean", "")}}, {"session_id", "closed"})},
+      {"annotations", annotations({.destructive = true, .idempotent = true})}};
+  tool.run = close_session;
+  return tool;
+}
+
+Tool interrupt_tool(const config::Languages& languages) {
+  Tool tool;
+  tool.definition = {
+      {"name", "interrupt"},
+      {"title", "Interrupt what runs"},
+      {"description",
+       "Stops the code or the command that runs in a session now, without waiting for it. Live interpreters keep their "
+       "variables; processes in the background go on."},
+      {"inputSchema",
+       schema({{"session_id", session_property()}, {"language", language_property(languages, "python")}}, {})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"interrupted", property("integer", "How many things were running")}},
+                              {"session_id", "interrupted"})},
+      {"annotations", annotations({.idempotent = true})}};
+  tool.run = interrupt;
+  return tool;
+}
+
+Tool list_languages_tool() {
+  const auto one = schema({{"name", property("string", "")},
+                           {"installed", property("boolean", "")},
+                           {"keeps_state", property("boolean", "Variables stay between calls of one session")},
+                           {"extension", property("string", "Of its files")},
+                           {"mime_type", property("string", "")}},
+                          {"name", "installed", "keeps_state", "extension"});
+  Tool tool;
+  tool.definition = {{"name", "list_languages"},
+                     {"title", "List languages"},
+                     {"description", "The languages of execute_code and validate_code, and which can run here."},
+                     {"inputSchema", nothing()},
+                     {"outputSchema", schema({{"languages", list_of(one, "")}}, {"languages"})},
+                     {"annotations", annotations({.read_only = true, .idempotent = true})}};
+  tool.run = list_languages;
+  return tool;
+}
+
+}  // namespace cove::doors::mcp
