@@ -260,12 +260,12 @@ def test_d37_tools(legacy):
 
 def test_d38_pages(server):
     with Server("--mcp-fixtures=true", "--mcp-page-size=2") as small:
+        assert len(Legacy(small).request("tools/list")["tools"]) == 2
         for client in (Legacy(small), Modern(small)):
             for method, name, least in (("tools/list", "tools", 10), ("prompts/list", "prompts", 5), ("resources/list", "resources", 3), ("resources/templates/list", "resourceTemplates", 3)):
                 found, pages = everything(client, method, name)
-                whole = everything(Legacy(server), method, name)[0]
                 keys = [json.dumps(entry.get("uri") or entry.get("uriTemplate") or entry["name"]) for entry in found]
-                assert len(keys) == len(set(keys)) >= least and pages >= len(found) / 2 and len(found) == len(whole), method
+                assert len(keys) == len(set(keys)) >= least and pages >= len(found) / 2, method
                 for cursor in ("", "x", "MTIz", "YXQ6OTk5OQ", 5):
                     assert fault(client, method, cursor=cursor).code == -32602, (method, cursor)
 
