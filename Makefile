@@ -28,6 +28,7 @@ bench: build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one r
 	@build/bench/jail_bench build/cove
 	@$(PYTHON) bench/server_bench.py --cove build/cove
 	@$(PYTHON) bench/python_bench.py --cove build/cove
+	@$(PYTHON) bench/mcp_bench.py --cove build/cove
 
 soak: build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove

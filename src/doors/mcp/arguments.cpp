@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace cove::doors::mcp {
 namespace {
 
@@ -46,6 +48,15 @@ Result<std::optional<double>> number_argument(const json::object& arguments, std
   return std::optional(value->to_number<double>());
 }
 
+Result<std::optional<std::uint64_t>> whole_argument(const json::object& arguments, std::string_view name, Span span) {
+  COVE_TRY(const auto number, number_argument(arguments, name));
+  if (!number) return std::optional<std::uint64_t>();
+  const bool fits = *number >= static_cast<double>(span.least) && *number <= static_cast<double>(span.most);
+  if (!fits || *number != std::floor(*number))
+    return wrong_type(name, fmt::format("a whole number from {} to {}", span.least, span.most));
+  return std::optional(static_cast<std::uint64_t>(*number));
+}
+
 Result<std::vector<std::string>> texts_argument(const json::object& arguments, std::string_view name) {
   std::vector<std::string> out;
   const auto* value = given(arguments, name);
@@ -81,6 +92,16 @@ Result<config::Language> language_argument(const json::object& arguments, const 
   std::string names;
   for (const auto& one : languages.all()) names += (names.empty() ? "" : ", ") + one.name;
   return fail(Errc::invalid, fmt::format("Unsupported language: {}. Supported: {}", name, names));
+}
+
+Result<SessionArgument> session_argument(const json::object& arguments, const config::Languages& languages) {
+  SessionArgument out{.name = {}, .language = "python"};
+  COVE_TRY(const auto name, text_argument(arguments, "session_id"));
+  out.name = name.value_or("");
+  if (given(arguments, "language") == nullptr) return out;
+  COVE_TRY(const auto language, language_argument(arguments, languages));
+  out.language = language.name;
+  return out;
 }
 
 Result<std::string> filename_argument(const json::object& arguments, const config::Language& language) {

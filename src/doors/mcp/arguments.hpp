@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,11 +17,24 @@ Result<std::optional<std::string>> text_argument(const boost::json::object& argu
 Result<std::string> needed_text(const boost::json::object& arguments, std::string_view name);
 Result<bool> flag_argument(const boost::json::object& arguments, std::string_view name);
 Result<std::optional<double>> number_argument(const boost::json::object& arguments, std::string_view name);
+struct Span {
+  std::uint64_t least = 0;
+  std::uint64_t most = 0;
+};
+// A number without a fraction.
+Result<std::optional<std::uint64_t>> whole_argument(const boost::json::object& arguments, std::string_view name,
+                                                    Span span);
 Result<std::vector<std::string>> texts_argument(const boost::json::object& arguments, std::string_view name);
 // {"NAME": "value"} as "NAME=value".
 Result<std::vector<std::string>> variables_argument(const boost::json::object& arguments, std::string_view name);
 // `language`, which has to be one there is. Errc::invalid lists those.
 Result<config::Language> language_argument(const boost::json::object& arguments, const config::Languages& languages);
+// Which session a call means: `session_id`, or without it the one of `language`, which is Python's if not given.
+struct SessionArgument {
+  std::string name;
+  std::string language;
+};
+Result<SessionArgument> session_argument(const boost::json::object& arguments, const config::Languages& languages);
 // `filename`, with the extension of its language if it has none; "" when it is not given.
 Result<std::string> filename_argument(const boost::json::object& arguments, const config::Language& language);
 // A path below the workspace: no leading slash, no "..", nothing empty.

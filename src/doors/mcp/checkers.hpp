@@ -19,7 +19,6 @@ struct Checker {
   std::span<const std::string_view> extensions = {};
   bool caret = false;               // a line of blanks and a ^ below the code says where
   std::size_t first_column = 1;     // how it counts them
-  std::string_view says_good = "";  // what it says of good code
   std::string_view no_fault = "";   // a complaint with this is none about the code's syntax
   bool hash_is_no_comment = false;  // which people write who come from elsewhere
 };

@@ -46,6 +46,10 @@ json::object map_of_texts(std::string_view description) {
   return out;
 }
 
+json::object session_property() {
+  return property("string", "Name of the session; without it the one of the language that calls without a name use");
+}
+
 json::object language_property(const config::Languages& languages, std::string_view usual) {
   json::array names;
   for (const auto& language : languages.all()) names.emplace_back(language.name);

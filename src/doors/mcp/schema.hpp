@@ -18,6 +18,8 @@ boost::json::object list_of(boost::json::object items, std::string_view descript
 boost::json::object one_of(boost::json::array words, std::string_view description);
 // {"NAME": "value"}
 boost::json::object map_of_texts(std::string_view description);
+// The argument `session_id`.
+boost::json::object session_property();
 // Every language, as the argument `language`; `usual` is what it is when it is not given ("": it has to be).
 boost::json::object language_property(const config::Languages& languages, std::string_view usual);
 

@@ -82,6 +82,10 @@ std::vector<Tool> all_tools(const config::Languages& languages) {
   tools.push_back(execute_tool(languages));
   tools.push_back(validate_tool(languages));
   tools.push_back(reset_tool(languages));
+  tools.push_back(write_file_tool(languages));
+  tools.push_back(read_file_tool(languages));
+  tools.push_back(list_files_tool(languages));
+  tools.push_back(delete_file_tool(languages));
   return tools;
 }
 

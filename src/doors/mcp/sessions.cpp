@@ -80,6 +80,30 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
                     .fresh = made->created};
 }
 
+Task<Result<Session>> Sessions::open_existing(Call& call, std::string name, std::string language) {
+  if (!name.empty()) {
+    const auto there = co_await find(call, name, language);
+    if (!there) co_return tl::unexpected<Error>(there.error());
+  }
+  co_return co_await open(call, std::move(name), std::move(language));
+}
+
+Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call, std::string name,
+                                                               std::string language) {
+  if (name.empty()) {
+    const auto known = defaults_.find({call.connection, language});
+    if (call.connection.empty() || known == defaults_.end())
+      co_return fail(Errc::not_found, fmt::format("There is no session of {} yet. Give a session_id.", language));
+    name = known->second;
+  }
+  if (const auto checked = sandbox::checked_name(name); !checked) co_return tl::unexpected<Error>(checked.error());
+  const auto found = co_await services_.registry.find(call.tenant, name);
+  if (!found)
+    co_return fail(Errc::not_found,
+                   fmt::format("Unknown session: {}. It may have expired; list_sessions shows those there are.", name));
+  co_return *found;
+}
+
 Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::string language) {
   std::vector<std::string> names;
   if (!name.empty()) {

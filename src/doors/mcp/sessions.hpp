@@ -44,6 +44,11 @@ class Sessions {
 
   // Waits for its turn: calls of one session run one after the other, in the order they came.
   Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language);
+  // The same for what needs something to be there already. Errc::not_found for a name that is nobody's.
+  Task<Result<Session>> open_existing(cove::mcp::Call& call, std::string name, std::string language);
+  // Without waiting for a turn, for what must not wait: whoever has it may be waiting for this. Errc::not_found.
+  Task<Result<std::shared_ptr<sandbox::Sandbox>>> find(const cove::mcp::Call& call, std::string name,
+                                                       std::string language);
   // Ends the sandbox of a name, or those of the connection: of one language, or of all ("all").
   Task<Result<std::size_t>> reset(cove::mcp::Call& call, std::string name, std::string language);
   void forget(const std::string& connection);

@@ -42,5 +42,9 @@ std::vector<Tool> all_tools(const config::Languages& languages);
 Tool execute_tool(const config::Languages& languages);
 Tool reset_tool(const config::Languages& languages);
 Tool validate_tool(const config::Languages& languages);
+Tool write_file_tool(const config::Languages& languages);
+Tool read_file_tool(const config::Languages& languages);
+Tool list_files_tool(const config::Languages& languages);
+Tool delete_file_tool(const config::Languages& languages);
 
 }  // namespace cove::doors::mcp

@@ -86,9 +86,10 @@ Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> san
   co_return said;
 }
 
-bool is_missing(const sandbox::ProcessEnd& end) {
-  return end.reason == sandbox::Reason::not_started || end.exit_status == kNotExecutable ||
-         end.exit_status == kNotFound;
+// Some end with the same number where they found a fault.
+bool is_missing(const sandbox::ProcessEnd& end, const Finding& finding) {
+  return end.reason == sandbox::Reason::not_started ||
+         ((end.exit_status == kNotExecutable || end.exit_status == kNotFound) && !finding.line);
 }
 
 std::string nothing_reads(const config::Language& language) {
@@ -99,19 +100,20 @@ std::string nothing_reads(const config::Language& language) {
 Result<Judgement> judge(const Request& request, const Checker& checker, const std::string& file, const Said& said) {
   Judgement judgement;
   const auto& end = said.end;
-  if (is_missing(end)) {
+  auto finding = read_finding(checker, file, said.output);
+  if (is_missing(end, finding)) {
     judgement.basic_because = nothing_reads(request.language);
   } else if (end.reason == sandbox::Reason::timeout) {
     return fail(Errc::over_limit, fmt::format("reading the code took longer than {} s", kCheckTime.count()));
   } else if (end.reason != sandbox::Reason::exited) {
     return fail(Errc::io, fmt::format("reading the code ended by {}", name_of(end.reason)));
-  } else if (end.exit_status == 0 && said.output.find(checker.says_good) != std::string::npos) {
+  } else if (end.exit_status == 0) {
     judgement.valid = true;
   } else if (!checker.no_fault.empty() && said.output.find(checker.no_fault) != std::string::npos) {
     judgement.basic_because = "a module that it uses is not installed here";
   } else {
     judgement.valid = false;
-    judgement.finding = read_finding(checker, file, said.output);
+    judgement.finding = std::move(finding);
   }
   return judgement;
 }
