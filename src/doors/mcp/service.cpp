@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "async/deadline.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/fixtures/fixtures.hpp"
@@ -25,6 +26,7 @@ using cove::mcp::Revision;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostSubscriptions = 100;  // of one client
+constexpr milliseconds kTogether{250};           // changes so close are told as one
 constexpr milliseconds kQuick{1000};             // what is done by then is answered, whatever it was allowed
 
 Or<std::string> needed(const json::object& params, std::string_view name) {
@@ -55,8 +57,16 @@ std::string_view word_of(TaskUse use) {
   return "";
 }
 
-Task<Or<>> run_tool(Workshop& workshop, Tool tool, std::shared_ptr<Call> call, json::object arguments) {
-  co_return co_await tool.run(workshop, *call, std::move(arguments));
+// A tool that always does, or a run that says which files it made.
+bool makes_files(const Tool& tool, const json::object& result) {
+  if (tool.makes_files) return true;
+  const auto* facts = result.if_contains("structuredContent");
+  const auto* files = facts != nullptr && facts->is_object() ? facts->as_object().if_contains("files") : nullptr;
+  if (files == nullptr || !files->is_array()) return false;
+  return std::ranges::any_of(files->as_array(), [](const json::value& file) {
+    const auto* change = file.is_object() ? file.as_object().if_contains("change") : nullptr;
+    return change != nullptr && *change == "created";
+  });
 }
 
 std::optional<Fault> wrong_arguments(const Prompt& prompt, const json::object& arguments) {
@@ -197,7 +207,24 @@ Task<Or<>> CodeService::call_tool(Call& call) {
   const auto goes_on = becomes_task(call, tool, *arguments);
   if (!goes_on) co_return tl::unexpected<Fault>(goes_on.error());
   if (*goes_on) co_return co_await as_task(call, tool, std::move(*arguments));
-  co_return co_await tool.run(workshop_, call, std::move(*arguments));
+  co_return co_await run(call, tool, std::move(*arguments));
+}
+
+Task<Or<>> CodeService::run(Call& call, Tool tool, json::object arguments) {
+  auto result = co_await tool.run(workshop_, call, std::move(arguments));
+  if (result && makes_files(tool, *result) && changed_.insert(call.tenant).second)
+    workshop_.services.tasks.spawn("tell of resources", tell_of_resources(this, call.tenant));
+  co_return result;
+}
+
+Task<Or<>> CodeService::run_on(CodeService* self, std::shared_ptr<Call> call, Tool tool, json::object arguments) {
+  co_return co_await self->run(*call, std::move(tool), std::move(arguments));
+}
+
+Task<> CodeService::tell_of_resources(CodeService* self, std::string tenant) {
+  co_await async::sleep_for(kTogether);
+  self->changed_.erase(tenant);
+  self->board_.resources_changed(tenant);
 }
 
 // In 2025-11-25 the client says so; after that we do, when it may take long and the client knows what a task is.
@@ -221,11 +248,11 @@ Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const jso
 }
 
 Task<Or<>> CodeService::as_task(Call& call, const Tool& tool, json::object arguments) {
-  const auto run = [this, tool, arguments](std::shared_ptr<Call> task) {
-    return run_tool(workshop_, tool, std::move(task), arguments);
+  const auto work = [this, tool, arguments](std::shared_ptr<Call> task) {
+    return run_on(this, std::move(task), tool, arguments);
   };
   const bool may_be_quick = modern(call.revision) && tool.allowed;
-  co_return co_await tasks_.begin(call, run, may_be_quick ? kQuick : milliseconds(0));
+  co_return co_await tasks_.begin(call, work, may_be_quick ? kQuick : milliseconds(0));
 }
 
 // --- prompts

@@ -45,7 +45,9 @@ class WorkspaceFiles : public Resources {
 
   Workshop& workshop_;
   cove::mcp::Board& board_;
-  std::set<std::pair<std::string, std::string>> watched_;  // tenant, session
+  // Tenant, session. Shared with those who look: one may be let go after us, when the server ends.
+  using Watched = std::set<std::pair<std::string, std::string>>;
+  std::shared_ptr<Watched> watched_ = std::make_shared<Watched>();
 };
 
 // What executions wrote that did not fit into their answers: execution://ID/stdout and stderr.
