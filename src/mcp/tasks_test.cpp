@@ -112,6 +112,17 @@ TEST_F(TasksTest, ThereAreSoManyOfOneTenant) {
   EXPECT_TRUE(done(tasks.begin(*from, waiting(), milliseconds(0))).value());
 }
 
+TEST_F(TasksTest, WhatCameOfThemIsBounded) {
+  Tasks small(loop.get_executor(), group, board, {.tenant_bytes = 10});
+  finish = true;
+  const auto from = call("tools/call", {});
+  EXPECT_TRUE(small.room_for(*from));
+  EXPECT_TRUE(done(small.begin(*from, waiting(), milliseconds(0))).value());
+  EXPECT_FALSE(small.room_for(*from));
+  from->tenant = "u";
+  EXPECT_TRUE(small.room_for(*from));
+}
+
 TEST_F(TasksTest, ListsThoseOfTheConnectionWhereCallersHaveNoKey) {
   const auto first = begun(waiting());
   const auto second = begun(waiting());

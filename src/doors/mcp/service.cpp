@@ -8,6 +8,7 @@
 #include "async/deadline.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
+#include "doors/mcp/execution_outputs.hpp"
 #include "doors/mcp/fixtures/fixtures.hpp"
 #include "doors/mcp/suggestions.hpp"
 #include "doors/mcp/workspace_files.hpp"
@@ -25,9 +26,9 @@ using cove::mcp::Or;
 using cove::mcp::Revision;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostSubscriptions = 100;  // of one client
-constexpr milliseconds kTogether{250};           // changes so close are told as one
-constexpr milliseconds kQuick{1000};             // what is done by then is answered, whatever it was allowed
+constexpr std::size_t kMostSubscriptions = 1000;  // of one tenant
+constexpr milliseconds kTogether{250};            // changes so close are told as one
+constexpr milliseconds kQuick{1000};              // what is done by then is answered, whatever it was allowed
 
 Or<std::string> needed(const json::object& params, std::string_view name) {
   const auto* value = params.if_contains(name);
@@ -244,6 +245,8 @@ Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const jso
     if (tool.tasks == TaskUse::required) return tl::unexpected<Fault>(cove::mcp::needs_tasks());
     return false;
   }
+  // Where there is no room for another, it is waited for.
+  if (tool.tasks == TaskUse::optional && !tasks_.room_for(call)) return false;
   return !tool.allowed || tool.allowed(workshop_, arguments) > workshop_.services.config()->mcp.task_after;
 }
 
@@ -337,7 +340,7 @@ Task<Or<>> CodeService::subscribe(Call& call) {
   auto* source = source_of(*uri);
   if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
   if (!call.ear) co_return fault(Code::invalid_request, "Invalid request: initialize before you subscribe");
-  if (call.ear->wishes.uris.size() >= kMostSubscriptions)
+  if (board_.wanted(call.tenant) >= kMostSubscriptions)
     co_return fault(Code::invalid_params, fmt::format("More than {} subscriptions", kMostSubscriptions));
   const auto name = co_await source->watch(call, *uri);
   if (!name) co_return tl::unexpected<Fault>(name.error());
@@ -361,7 +364,7 @@ Task<Or<>> CodeService::honour(Call& call, cove::mcp::Wishes& wishes) {
   std::set<std::string> honoured;
   for (const auto& uri : wishes.uris) {
     auto* source = source_of(uri);
-    if (source == nullptr) continue;
+    if (source == nullptr || board_.wanted(call.tenant) + honoured.size() >= kMostSubscriptions) continue;
     if (const auto name = co_await source->watch(call, uri)) honoured.insert(*name);
   }
   wishes.uris = std::move(honoured);

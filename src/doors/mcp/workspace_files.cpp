@@ -175,10 +175,7 @@ Task<Or<std::string>> WorkspaceFiles::watch(Call& call, std::string uri) {
 }
 
 bool WorkspaceFiles::wanted(const std::string& tenant, const std::string& session) const {
-  for (const auto& uri : board_.wanted(tenant)) {
-    if (const auto place = workspace_place(uri); place && place->session == session) return true;
-  }
-  return false;
+  return board_.wants(tenant, workspace_uri(session, ""));
 }
 
 // As long as somebody wants to know, also over the end of a sandbox and the beginning of another of its name.
