@@ -318,9 +318,9 @@ def test_d61_log_lines(server):
     assert len(client.ask("tools/call", name="test_tool_with_logging")[0]) == 1
     assert fault(client, "logging/setLevel", level="loud").code == -32602
     assert client.request("logging/setLevel", level="debug") == {}
-    messages, _, _ = client.ask("tools/call", name="execute_code", arguments={"language": "bash", "code": "echo said; echo wrong >&2"})
+    messages, number, _ = client.ask("tools/call", name="execute_code", arguments={"language": "bash", "code": "echo said; echo wrong >&2"})
     told = {m["params"]["logger"]: m["params"]["data"] for m in messages[:-1]}
-    assert told["execute_code.stdout"]["text"] == "said\n" and told["execute_code.stderr"]["text"] == "wrong\n"
+    assert told == {"execute_code.stdout": {"text": "said\n", "requestId": number}, "execute_code.stderr": {"text": "wrong\n", "requestId": number}}
     client.request("logging/setLevel", level="error")
     assert len(client.ask("tools/call", name="test_tool_with_logging")[0]) == 1
 

@@ -85,6 +85,14 @@ def test_d67_templates(clients):
         assert templates == ["workspace://{session_id}/{+path}", "execution://{id}/stdout", "execution://{id}/stderr"]
 
 
+def test_d67_output_that_did_not_fit(clients, session):
+    for client in clients:
+        result = run(client, session, "seq 1 400000")
+        links = [block["uri"] for block in result["content"] if block["type"] == "resource_link" and block["uri"].startswith("execution://")]
+        assert links, [block["type"] for block in result["content"]]
+        assert client.request("resources/read", uri=links[0])["contents"][0]["text"].startswith("1\n2\n3\n")
+
+
 def next_of(heard, method):
     while True:
         message = heard.get(timeout=10)
