@@ -76,7 +76,7 @@ void Telling::finish() {
 void Telling::log(Line::Stream stream, std::string_view text) {
   if (!call_.wants_log(Level::info) || text.empty()) return;
   const auto* logger = stream == Line::Stream::out ? "execute_code.stdout" : "execute_code.stderr";
-  call_.log(Level::info, logger, json::object{{"text", replace_invalid_utf8(text)}});
+  call_.log(Level::info, logger, json::object{{"text", replace_invalid_utf8(text)}, {"requestId", call_.id}});
 }
 
 }  // namespace cove::doors::mcp
