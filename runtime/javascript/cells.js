@@ -32,6 +32,14 @@ class Cells {
 
   // The value of the last expression. What is thrown is what the code threw; a SyntaxError has `place`.
   run(code, file) {
+    return this.evaluate(code, file).catch((thrown) => {
+      const other = redeclared(thrown, code);
+      if (other === null) throw thrown;
+      return this.evaluate(other, file); // nothing of the code has run
+    });
+  }
+
+  evaluate(code, file) {
     return new Promise((resolve, reject) => {
       // Code that is evaluated so may not import() by itself: kernel.js does.
       const expression = `${code.replace(/\bimport(?=\s*\()/g, '__import')}\n//# sourceURL=${file}`;
@@ -71,6 +79,16 @@ class Cells {
   release() {
     this.session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
   }
+}
+
+// A name may be declared again, but not with `const` what was declared with `let`, or the other way round: then as it was.
+function redeclared(thrown, code) {
+  if (!(thrown instanceof SyntaxError)) return null;
+  const [, name] = /^Identifier '([\w$]+)' has already been declared$/.exec(thrown.message) || [];
+  if (name === undefined) return null;
+  const declaration = new RegExp(`\\b(const|let)(?=\\s+${name.replace(/\$/g, '\\$&')}(?![\\w$]))`);
+  const other = code.replace(declaration, (word) => (word === 'let' ? 'const' : 'let'));
+  return other === code ? null : other;
 }
 
 // Where code could not be read, as node itself shows it.

@@ -13,7 +13,7 @@ const { Channel } = require('./channel.js');
 const { Cells, Interrupted, told } = require('./cells.js');
 const { touched } = require('./touched.js');
 
-const { setTimeout, setImmediate } = globalThis;
+const { setTimeout, setImmediate, process, Buffer } = globalThis; // a cell may replace them
 const Timeout = setTimeout(() => {}, 0).unref().constructor;
 const Immediate = setImmediate(() => {}).constructor;
 const LOOK = 5; // milliseconds between two looks at what a cell has begun

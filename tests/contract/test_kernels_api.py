@@ -56,6 +56,19 @@ def test_a_kernel_is_made_seen_and_deleted(server, sandbox):
     assert Kernel(server, sandbox).id == "k3", "ids are not given twice"
 
 
+def test_a_kernel_of_javascript(server, sandbox):
+    kernel = Kernel(server, sandbox, language="javascript", env={"A": "one"})
+    assert set(kernel.born) == FIELDS and (kernel.born["language"], kernel.born["birth"]) == ("javascript", "cold")
+    assert kernel.out("let x = 1; console.log(process.env.A, process.cwd())") == "one /workspace\n"
+    assert kernel.value("x += await Promise.resolve(1)") == "2"
+    failed = kernel.run("throw new RangeError('far')")
+    assert (failed["status"], failed["error"]["name"], failed["error"]["value"]) == ("error", "RangeError", "far")
+    assert kernel.run("while (true) {}", timeoutSeconds=0.5)["reason"] == "timeout"
+    assert kernel.value("x") == "2", "an interrupt keeps the state"
+    answer = kernel.post("complete", {"code": "cons"})
+    assert (answer.status, answer.code) == (409, "conflict"), answer
+
+
 @pytest.mark.parametrize("hook", ["import atexit, time\natexit.register(time.sleep, 60)", "import time\nclass Never:\n  def __del__(self): time.sleep(60)\nx = Never()", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)", STUBBORN], ids=["atexit", "del", "deaf", "busy"])
 def test_it_is_gone_when_delete_returns(server, box, hook):
     kernel = Kernel(server, box)

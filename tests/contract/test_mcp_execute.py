@@ -179,7 +179,7 @@ def test_an_interpreter_that_does_not_stop_is_killed_and_that_is_said(client, la
 
 
 def test_a_timeout_is_clamped(fresh_server):
-    server = fresh_server("--exec-max-timeout=1s", env={"EXECUTION_TIMEOUT": "1"})
+    server = fresh_server("--exec-timeout=1s", "--exec-max-timeout=1s", env={"EXECUTION_TIMEOUT": "1"})
     client = Legacy(server)
     assert ran(client, "sleep 30", "bash")["timed_out"]
     assert ran(client, "sleep 30", "bash", timeout=1000)["timed_out"]
@@ -299,7 +299,7 @@ def test_code_that_is_not_saved_leaves_nothing(client):
     ran(client, "1", session_id=session, stdin="x")
     assert ran(client, "import os; os.listdir()", session_id=session)["stdout"] == "[]\n"
     assert ran(client, ":", "bash", session_id=session, filename="keep", save=True)["files"] == []
-    assert "Saved: /workspace/keep.sh" in block(run(client, "echo other", "bash", session_id=session, filename="keep2", save=True), final=True)["text"]
+    assert "Saved: /workspace/keep2.sh" in block(run(client, "echo other", "bash", session_id=session, filename="keep2", save=True), final=True)["text"]
     ran(client, "echo not this", "bash", session_id=session, filename="keep")
     assert ran(client, "cat keep.sh; ls", "bash", session_id=session)["stdout"] == ":keep.sh\nkeep2.sh\n", "what is kept is not replaced by what is not"
 

@@ -98,13 +98,13 @@ def test_each_subject_is_a_tenant_of_its_own_and_a_new_token_is_the_same_one(ser
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     assert server.post("/mcp", ping, headers={**session, **again}).status == 200
     assert server.post("/mcp", ping, headers={**session, **ben}).status == 404
-    assert server.put("/v1/sandboxes/same-name", {}, headers=anna).status == 201
+    assert server.put("/v1/sandboxes/same-name", {}, headers=anna).status == 200
     assert server.get("/v1/sandboxes/same-name", headers=again).status == 200
     assert server.get("/v1/sandboxes/same-name", headers=ben).status == 404
 
 
 def test_nobody_operates_by_a_token(server, signer):
-    answer = server.put("/v1/templates/mine", {"packages": ["hello"]}, headers={"Authorization": f"Bearer {signer.token()}"})
+    answer = server.post("/v1/templates", {"name": "mine", "packages": ["hello"]}, headers={"Authorization": f"Bearer {signer.token()}"})
     assert answer.status == 403
 
 

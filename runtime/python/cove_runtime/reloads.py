@@ -31,6 +31,7 @@ class Reloads:
                 del self._known[name]
             elif _age(file) != age:
                 del self._known[name], _modules[name]
+                self._count = -1  # it comes again, perhaps
 
 
 def _age(file):
