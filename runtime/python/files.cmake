@@ -24,6 +24,7 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/own.py
   cove_runtime/plain.py
   cove_runtime/program.py
+  cove_runtime/reloads.py
   cove_runtime/shell.py
   cove_runtime/streams.py
   cove_runtime/tables.py

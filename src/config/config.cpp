@@ -200,6 +200,17 @@ void Loader::check_together() {
       !bad_.contains("outbound.ca_file"))
     complain("outbound.ca_file", sources_["outbound.ca_file"],
              fmt::format("'{}' is not an absolute path", config.outbound.ca_file));
+  const auto& oauth = config.oauth;
+  const std::array<std::pair<const char*, bool>, 3> parts{
+      {{"oauth.authorization_servers", oauth.authorization_servers.empty()},
+       {"oauth.resource", oauth.resource.empty()},
+       {"oauth.keys_file", oauth.keys_file.empty()}}};
+  const auto missing = std::ranges::count(parts, true, &std::pair<const char*, bool>::second);
+  for (const auto& [key, empty] : parts) {
+    if (empty && missing < 3) complain(key, sources_[key], "must be set, as the other keys of [oauth] are");
+  }
+  if (oauth.configured() && !oauth.resource.starts_with("http://") && !oauth.resource.starts_with("https://"))
+    complain("oauth.resource", sources_["oauth.resource"], fmt::format("'{}' is not an http address", oauth.resource));
   if (!config.state_dir.starts_with('/') && !bad_.contains("state_dir"))
     complain("state_dir", sources_["state_dir"], fmt::format("'{}' is not an absolute path", config.state_dir));
 }

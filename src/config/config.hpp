@@ -172,6 +172,16 @@ struct Outbound {
   bool operator==(const Outbound&) const = default;
 };
 
+// Tokens of somebody else's authorization server, which open the server as keys do. All of it is set, or nothing.
+struct OAuth {
+  std::vector<std::string> authorization_servers;  // that may have issued a token
+  std::string resource;                            // our address, for which it was issued
+  std::vector<std::string> scopes;                 // that it must have
+  std::string keys_file;                           // a JWK set: what it is signed with
+  [[nodiscard]] bool configured() const { return !resource.empty(); }
+  bool operator==(const OAuth&) const = default;
+};
+
 // Telling others that an execution has ended.
 struct Callbacks {
   std::vector<std::string> allow;  // "host:port" that may be called whatever its address is
@@ -211,6 +221,7 @@ struct Config {
   FileStorage files;
   TemplateLimits templates;
   Outbound outbound;
+  OAuth oauth;
   Callbacks callbacks;
   Dependencies dependencies;
   Workspace workspace;

@@ -198,6 +198,16 @@ const auto& table() {
       {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
        "Certificates (PEM) that the server trusts when it asks others by https, instead of this machine's store"},
 
+      {"oauth.authorization_servers", list, "", restart,
+       [](Config& c) -> auto& { return c.oauth.authorization_servers; },
+       "Authorization servers whose tokens open this server beside its keys, as https://auth.example.org"},
+      {"oauth.resource", text, "", restart, [](Config& c) -> auto& { return c.oauth.resource; },
+       "Our address as such tokens name it (their audience), as https://cove.example.org/mcp"},
+      {"oauth.scopes", list, "", restart, [](Config& c) -> auto& { return c.oauth.scopes; },
+       "Scopes that such a token must have"},
+      {"oauth.keys_file", text, "", restart, [](Config& c) -> auto& { return c.oauth.keys_file; },
+       "File with the keys that such tokens are signed with: a JWK set of RSA, P-256 or Ed25519 keys"},
+
       {"callbacks.allow", list, "", live, [](Config& c) -> auto& { return c.callbacks.allow; },
        "Places that may be told of an execution's end although their address is private, as hooks.internal:8080"},
       {"callbacks.attempts", count, "6", live, [](Config& c) -> auto& { return c.callbacks.attempts; },

@@ -32,6 +32,10 @@ bool born_since(int dir_fd, const std::string& name, std::int64_t since_ns) {
 
 }  // namespace
 
+std::string mark_of(const struct stat& st) {
+  return fmt::format("{}-{}-{}", nanoseconds(st.st_ctim.tv_sec, st.st_ctim.tv_nsec), st.st_ino, st.st_size);
+}
+
 Result<Changes> changes_below(const std::string& root, const ChangesWanted& wanted) {
   COVE_TRY(auto directory, open_path(root, O_RDONLY | O_DIRECTORY | O_NONBLOCK));
   COVE_TRY(auto walk, Walk::start(std::move(directory)));
@@ -43,12 +47,15 @@ Result<Changes> changes_below(const std::string& root, const ChangesWanted& want
     if (S_ISDIR(step->st.st_mode)) static_cast<void>(walk.descend().has_value());  // one that cannot be read is empty
     if (!S_ISREG(step->st.st_mode)) continue;
     auto path = std::string(step->path);
-    const auto written = nanoseconds(step->st.st_ctim.tv_sec, step->st.st_ctim.tv_nsec);
-    const bool known = wanted.written_before.contains(path);
-    if (written < wanted.since_ns || (known && written == wanted.since_ns)) continue;
-    changes.files.push_back({.path = std::move(path),
-                             .size = static_cast<std::uint64_t>(step->st.st_size),
-                             .created = !known && born_since(step->dir_fd, step->name, wanted.since_ns)});
+    auto mark = mark_of(step->st);
+    const auto known = wanted.known.find(path);
+    const bool as_it_was = known != wanted.known.end() && known->second == mark;
+    if (as_it_was || nanoseconds(step->st.st_ctim.tv_sec, step->st.st_ctim.tv_nsec) < wanted.since_ns) continue;
+    changes.files.push_back(
+        {.path = std::move(path),
+         .size = static_cast<std::uint64_t>(step->st.st_size),
+         .created = known == wanted.known.end() && born_since(step->dir_fd, step->name, wanted.since_ns),
+         .mark = std::move(mark)});
   }
   if (changes.files.size() > wanted.most) {
     changes.files.resize(wanted.most);
@@ -63,7 +70,8 @@ std::string to_json(const Changes& changes) {
   std::string json = R"({"files":[)";
   for (const auto& file : changes.files) {
     if (json.back() == '}') json += ',';
-    json += fmt::format(R"({{"path":{},"size":{},"created":{}}})", json_string(file.path), file.size, file.created);
+    json += fmt::format(R"({{"path":{},"size":{},"created":{},"mark":"{}"}})", json_string(file.path), file.size,
+                        file.created, file.mark);
   }
   return json + (changes.more ? R"(],"more":true})" : R"(],"more":false})");
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@ struct Changed {
   std::string path;  // relative to the root
   std::uint64_t size = 0;
   bool created = false;  // else it was there before
+  std::string mark;
 };
 
 struct Changes {
@@ -21,10 +24,13 @@ struct Changes {
 };
 
 struct ChangesWanted {
-  std::int64_t since_ns = 0;             // by the kernel's coarse clock, which files' times are of
-  std::size_t most = 100;                //
-  std::set<std::string> written_before;  // just before: they count only when they were written again
+  std::int64_t since_ns = 0;  // by the kernel's coarse clock: no file that is written later has an earlier time
+  std::size_t most = 100;
+  std::map<std::string, std::string> known = {};  // path to mark: files that are not meant while they are as they were
 };
+
+// Differs for what was written again, in all likelihood: times go in ticks.
+std::string mark_of(const struct stat& st);
 
 // Regular files below `root` that were written since then, whatever time they say they have. Links are not followed;
 // what is hidden, and what tools keep for themselves (__pycache__, node_modules), is passed over.

@@ -23,6 +23,12 @@ std::int64_t next_tick() {
   return coarse_now();
 }
 
+std::string mark(const std::string& path) {
+  struct stat found{};
+  EXPECT_EQ(::stat(path.c_str(), &found), 0);
+  return mark_of(found);
+}
+
 std::string shown(const Result<Changes>& changes) {
   if (!changes) return changes.error().message;
   std::string out;
@@ -42,7 +48,8 @@ TEST(Changes, AreWhatWasWrittenSince) {
   scratch.link("link", "old");
   EXPECT_EQ(shown(changes_below(scratch.path(), {.since_ns = since})), "old:2 +sub/new:3 ");
   EXPECT_EQ(to_json(*changes_below(scratch.path(), {.since_ns = since, .most = 1})),
-            R"({"files":[{"path":"old","size":2,"created":false}],"more":true})");
+            fmt::format(R"({{"files":[{{"path":"old","size":2,"created":false,"mark":"{}"}}],"more":true}})",
+                        mark(scratch.at("old"))));
 }
 
 TEST(Changes, GoByNoTimeThatAFileSays) {
@@ -62,17 +69,15 @@ TEST(Changes, PassOverWhatIsHiddenOrKeptByTools) {
   EXPECT_EQ(shown(changes_below(scratch.path(), {.since_ns = since})), "");
 }
 
-TEST(Changes, OfWhatWasWrittenJustBeforeAreThoseThatCameAfter) {
+TEST(Changes, LeaveOutWhatIsKnownAndAsItWas) {
   const Scratch scratch;
-  struct stat found{};
+  const auto since = next_tick();
   scratch.file("given", "1");
-  ASSERT_EQ(::stat(scratch.at("given").c_str(), &found), 0);
-  const auto since = found.st_ctim.tv_sec * 1'000'000'000 + found.st_ctim.tv_nsec;
-  EXPECT_EQ(shown(changes_below(scratch.path(), {.since_ns = since, .written_before = {"given"}})), "");
+  const ChangesWanted wanted{.since_ns = since, .known = {{"given", mark(scratch.at("given"))}}};
+  EXPECT_EQ(shown(changes_below(scratch.path(), wanted)), "");
   EXPECT_EQ(shown(changes_below(scratch.path(), {.since_ns = since})), "+given:1 ");
-  next_tick();
   scratch.file("given", "12");
-  EXPECT_EQ(shown(changes_below(scratch.path(), {.since_ns = since, .written_before = {"given"}})), "given:2 ");
+  EXPECT_EQ(shown(changes_below(scratch.path(), wanted)), "given:2 ");
 }
 
 TEST(Changes, NeedADirectory) {

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <span>
 #include <string>
@@ -92,7 +94,8 @@ Result<> download(const std::string& path, Arguments options) {
 Result<> stage_files(const std::string& path, Arguments rest) {
   COVE_TRY(const bool now, flag(rest, 0, "now"));
   COVE_TRY(const auto staged, stage(STDIN_FILENO, path, now ? StagedTime::now : StagedTime::zero));
-  return say(fmt::format(R"({{"files":{},"bytes":{}}})", staged.files, staged.bytes));
+  return say(fmt::format(R"({{"files":{},"bytes":{},"marks":["{}"]}})", staged.files, staged.bytes,
+                         fmt::join(staged.marks, "\",\"")));
 }
 
 Result<> take_snapshot(const std::string& path, Arguments options) {
@@ -134,19 +137,23 @@ Result<> list(const std::string& path, Arguments rest) {
 }
 
 Result<> changed(const std::string& path, Arguments rest) {
-  if (rest.size() < 2 || rest.size() % 2 != 0) return fail(Errc::invalid, "changed wants SINCE and MOST");
+  if (rest.size() < 2) return fail(Errc::invalid, "changed wants SINCE and MOST");
   ChangesWanted wanted;
   COVE_TRY(const auto since, number(rest[0]));
   COVE_TRY(wanted.most, number(rest[1]));
   wanted.since_ns = static_cast<std::int64_t>(since);
-  for (std::size_t i = 2; i < rest.size(); i += 2) {
-    const std::string_view name = rest[i];
-    if (name == "--known")
-      wanted.written_before.emplace(rest[i + 1]);
-    else if (name == "--remove")
-      static_cast<void>(remove_path(path + "/" + rest[i + 1], Recursive::no).has_value());  // it may be gone already
-    else
+  rest = rest.subspan(2);
+  while (!rest.empty()) {
+    const std::string_view name = rest[0];
+    if (name == "--known" && rest.size() > 2) {
+      wanted.known.emplace(rest[2], rest[1]);
+      rest = rest.subspan(3);
+    } else if (name == "--remove" && rest.size() > 1) {
+      static_cast<void>(remove_path(path + "/" + rest[1], Recursive::no).has_value());  // it may be gone already
+      rest = rest.subspan(2);
+    } else {
       return fail(Errc::invalid, fmt::format("changed: {} is not understood", shown(name)));
+    }
   }
   COVE_TRY(const auto changes, changes_below(path, wanted));
   return say(to_json(changes));

@@ -10,6 +10,7 @@
 #include "base/io.hpp"
 #include "base/text.hpp"
 #include "files/byte_reader.hpp"
+#include "files/changed.hpp"
 #include "files/names.hpp"
 #include "files/place.hpp"
 #include "files/staging.hpp"
@@ -57,7 +58,9 @@ Result<UniqueFd> open_parent(int root, std::string_view path) {
   return dir;
 }
 
-Result<> stage_one(ByteReader& reader, int root, const std::string& path, std::uint64_t size, StagedTime time) {
+// The mark of what was written.
+Result<std::string> stage_one(ByteReader& reader, int root, const std::string& path, std::uint64_t size,
+                              StagedTime time) {
   COVE_TRY(const auto parent, open_parent(root, path));
   const std::string name(base_name(path));
   if (::unlinkat(parent.get(), name.c_str(), 0) != 0 && errno == EISDIR)
@@ -72,7 +75,8 @@ Result<> stage_one(ByteReader& reader, int root, const std::string& path, std::u
   const timespec none[2] = {{}, {}};
   if (::fchmod(file.get(), 0644) != 0 || (time == StagedTime::zero && ::futimens(file.get(), none) != 0))
     return fail_errno(errno, "set the time of {}", shown(path));
-  return {};
+  COVE_TRY(const auto st, stat_fd(file.get()));
+  return mark_of(st);
 }
 
 }  // namespace
@@ -88,7 +92,8 @@ Result<Staged> stage(int in_fd, const std::string& root, StagedTime time) {
     COVE_TRY(const auto given, reader.bytes(static_cast<std::size_t>(head.path_length)));
     COVE_TRY(const auto path, member_path(given, kMaxDepth));
     if (path.empty()) return fail(Errc::invalid, "a path is empty");
-    COVE_CHECK(stage_one(reader, dir.get(), path, head.size, time));
+    COVE_TRY(auto mark, stage_one(reader, dir.get(), path, head.size, time));
+    staged.marks.push_back(std::move(mark));
     ++staged.files;
     staged.bytes += head.size;
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -10,6 +11,7 @@ namespace cove::files {
 struct Staged {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
+  std::vector<std::string> marks;  // of each file, in their order (changed.hpp)
 };
 
 enum class StagedTime { zero, now };

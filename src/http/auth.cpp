@@ -8,7 +8,7 @@ namespace cove::http {
 namespace {
 
 constexpr std::string_view kKeyPrefix = "cove_";
-constexpr std::size_t kLongestKey = 512;
+constexpr std::size_t kLongestKey = 8192;
 
 bool looks_like_key(std::string_view text) {
   return text.starts_with(kKeyPrefix);
@@ -81,7 +81,7 @@ Decision authenticate(Authenticator& authenticator, const Credentials& credentia
     key_offered = key_offered || looks_like_key(key);
     if (key.empty() || key.size() > kLongestKey) continue;
     if (auto principal = authenticator.check(key)) {
-      decision.verdict = Verdict::allowed;
+      decision.verdict = principal->in_scope ? Verdict::allowed : Verdict::out_of_scope;
       decision.principal = std::move(*principal);
       return decision;
     }

@@ -13,6 +13,7 @@ namespace cove::http {
 struct Principal {
   std::string tenant = "default";
   std::string key_id;
+  bool in_scope = true;  // what was shown opens this server
 };
 
 // Knows the keys. An implementation compares hashes in constant time.
@@ -36,7 +37,7 @@ struct Credentials {
 Credentials parse_credentials(const std::vector<std::string_view>& authorization,
                               const std::vector<std::string_view>& api_key, std::string_view prefix);
 
-enum class Verdict { allowed, missing, wrong };
+enum class Verdict { allowed, missing, wrong, out_of_scope };
 struct Decision {
   Verdict verdict = Verdict::missing;
   Principal principal;

@@ -50,6 +50,17 @@ std::string plain_address(const asio::ip::address& address) {
   return address.to_string();
 }
 
+// Of one who has shown nothing that opens the server, or something that opens another.
+Response keep_out(Verdict verdict, const std::string& challenge) {
+  const bool known = verdict == Verdict::out_of_scope;
+  auto response = known ? error_response(403, "denied", "the token lacks a scope that is needed here")
+                        : error_response(401, "unauthorized", "a valid key is needed");
+  std::string words = known ? "error=\"insufficient_scope\"" : "";
+  if (!challenge.empty()) words += (words.empty() ? "" : ", ") + challenge;
+  response.headers.emplace_back("WWW-Authenticate", words.empty() ? "Bearer" : "Bearer " + words);
+  return response;
+}
+
 Response refuse(const Refusal& refusal) {
   return error_response(refusal.status, refusal.code, refusal.sentence);
 }
@@ -464,9 +475,7 @@ std::optional<Response> Connection::admit(Head& head, const Router::Route*& rout
         response.headers.emplace_back("Retry-After", "1");
         return response;
       }
-      auto response = error_response(401, "unauthorized", "a valid key is needed");
-      response.headers.emplace_back("WWW-Authenticate", "Bearer");
-      return response;
+      return keep_out(decision.verdict, options_->challenge);
     }
     request.principal = std::move(decision.principal);
   }

@@ -42,6 +42,7 @@ struct ServerOptions {
   // "https://console.example", besides the server's own. No CORS headers are sent to anybody.
   std::vector<std::string> allowed_origins;
   FailureThrottle::Options throttle;
+  std::string challenge;  // told with 401 and 403, behind the scheme: where a token can be had
 };
 
 // HTTP/1.1 on one thread. `router` and `authenticator` are borrowed for the server's life.

@@ -45,7 +45,8 @@ struct ExecuteRequest {
   std::optional<std::chrono::milliseconds> timeout;
   ExecutionLimits limits;
   std::string file = {};  // what the code finds as its own path; "": nothing, or what the interpreter says
-  bool watch = false;     // the reply says in `touched` whether files of the workspace may have been written
+  bool watch =
+      false;  // modules that changed are loaded anew; the reply says in `touched` whether files may have been written
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
 };
 

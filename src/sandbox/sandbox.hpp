@@ -92,6 +92,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
    private:
     std::shared_ptr<Sandbox> sandbox_;
   };
+  [[nodiscard]] bool in_use() const { return active_ > 0; }
   void touch();
   void set_ttl(std::chrono::milliseconds ttl);
   [[nodiscard]] bool expired() const;

@@ -22,19 +22,21 @@ Result<ChangedFile> parse(const json::value& said) {
   const auto* object = said.if_object();
   const auto* path = object != nullptr ? object->if_contains("path") : nullptr;
   const auto* size = object != nullptr ? object->if_contains("size") : nullptr;
+  const auto* mark = object != nullptr ? object->if_contains("mark") : nullptr;
   const auto* created = object != nullptr ? object->if_contains("created") : nullptr;
   if (path == nullptr || !path->is_string() || size == nullptr || !size->is_int64() || size->as_int64() < 0 ||
-      created == nullptr || !created->is_bool())
+      created == nullptr || !created->is_bool() || mark == nullptr || !mark->is_string())
     return broken();
   return ChangedFile{.path = std::string(path->as_string()),
                      .size = static_cast<std::uint64_t>(size->as_int64()),
-                     .created = created->as_bool()};
+                     .created = created->as_bool(),
+                     .mark = std::string(mark->as_string())};
 }
 
 }  // namespace
 
-async::Task<Result<>> put_files(std::shared_ptr<Sandbox> sandbox, std::vector<WorkspaceFile> files,
-                                std::function<bool()> abandoned) {
+async::Task<Result<FileMarks>> put_files(std::shared_ptr<Sandbox> sandbox, std::vector<WorkspaceFile> files,
+                                         std::function<bool()> abandoned) {
   std::vector<std::string> arguments{"stage", "/workspace", "now"};
   auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
@@ -47,7 +49,18 @@ async::Task<Result<>> put_files(std::shared_ptr<Sandbox> sandbox, std::vector<Wo
   if (co_await (*helper)->write(std::move(stream))) (*helper)->end_input();
   const auto done = co_await (*helper)->finish();
   if (!done) co_return tl::unexpected<Error>(done.error());
-  co_return Result<>();
+  boost::system::error_code failed;
+  const auto said = json::parse(*done, failed);
+  const auto* object = failed ? nullptr : said.if_object();
+  const auto* marks = object != nullptr ? object->if_contains("marks") : nullptr;
+  if (marks == nullptr || !marks->is_array() || marks->as_array().size() != files.size()) co_return broken();
+  FileMarks written;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto* mark = marks->as_array()[i].if_string();
+    if (mark == nullptr) co_return broken();
+    written[files[i].path] = std::string(*mark);
+  }
+  co_return written;
 }
 
 async::Task<Result<WorkspaceChanges>> changes_of(std::shared_ptr<Sandbox> sandbox, ChangesWanted wanted,
@@ -55,7 +68,7 @@ async::Task<Result<WorkspaceChanges>> changes_of(std::shared_ptr<Sandbox> sandbo
   std::vector<std::string> arguments{"changed", "/workspace", std::to_string(wanted.since_ns),
                                      std::to_string(kMostChanges)};
   if (!wanted.remove.empty()) arguments.insert(arguments.end(), {"--remove", wanted.remove});
-  for (const auto& path : wanted.written_before) arguments.insert(arguments.end(), {"--known", path});
+  for (const auto& [path, mark] : wanted.known) arguments.insert(arguments.end(), {"--known", mark, path});
   auto helper = co_await Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   const auto answer = co_await (*helper)->finish();

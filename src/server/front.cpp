@@ -38,12 +38,21 @@ namespace asio = boost::asio;
 using async::Task;
 using Clock = std::chrono::steady_clock;
 
+std::optional<oauth::TokenCheck> token_check(const config::Config& config, const std::string& keys) {
+  auto set = keys.empty() ? fail(Errc::not_found, "") : oauth::read_key_set(keys);
+  if (!set) return std::nullopt;
+  return oauth::TokenCheck(std::move(*set), {.issuers = config.oauth.authorization_servers,
+                                             .audience = config.oauth.resource,
+                                             .scopes = config.oauth.scopes});
+}
+
 http::ServerOptions http_options(const config::Config& config) {
   http::ServerOptions options;
   options.max_connections = config.http.max_connections;
   options.allowed_hosts = config.http.allowed_hosts;
   options.allowed_origins = config.http.allowed_origins;
   // Where everybody may connect, the names a server is known by are the operator's to list; the key is the lock.
+  options.challenge = doors::mcp::token_challenge(config.oauth);
   options.check_host = config.listen.loopback() || !config.http.allowed_hosts.empty();
   return options;
 }
@@ -175,7 +184,8 @@ Front::Front(FrontOptions options, std::unique_ptr<store::Store> store, UniqueFd
              [this](std::string_view name, std::exception_ptr exception) {
                log_.error(fmt::format("task=\"{}\" failed reason=\"{}\"", name, words_of(exception)));
              }),
-      keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open, options_.own_key),
+      keys_(*store_, options_.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open, options_.own_key,
+            token_check(*config_, options_.token_keys)),
       admission_(loop_.get_executor(), admission_options(*config_)),
       slots_(loop_.get_executor(), slot_options(*config_)),
       outbound_(loop_.get_executor(), {.ca_file = config_->outbound.ca_file}),

@@ -21,6 +21,7 @@ struct FrontOptions {
   UniqueFd files;         // the directory of kept files, ours
   std::string directory;  // for the store and the control sockets, ours
   bool needs_keys = false;
+  std::string token_keys = {};               // a JWK set, when tokens open the server as well
   std::string own_key = {};                  // as those of the store; "": none
   std::chrono::milliseconds leave_after{0};  // ends when it was alone for so long; 0: never
 };

@@ -6,13 +6,28 @@ namespace cove::server {
 namespace {
 
 constexpr std::size_t kMostRemembered = 10'000;
+constexpr std::size_t kHolderName = 40;
+constexpr std::string_view kTokenPrefix = "token_";  // of what stands for a key, where there is none
+
+bool shown_a_token(const http::Principal& principal) {
+  return principal.key_id.starts_with(kTokenPrefix);
+}
 
 }  // namespace
 
-KeyRing::KeyRing(store::Store& store, Mode mode, std::string_view own)
-    : store_(store), mode_(mode), own_hash_(own.empty() ? "" : store::sha256_hex(own)) {}
+KeyRing::KeyRing(store::Store& store, Mode mode, std::string_view own, std::optional<oauth::TokenCheck> tokens)
+    : store_(store), mode_(mode), own_hash_(own.empty() ? "" : store::sha256_hex(own)), tokens_(std::move(tokens)) {}
+
+std::optional<http::Principal> KeyRing::holder_of(std::string_view token) const {
+  const auto holder = tokens_->check(token, std::chrono::system_clock::now());
+  if (!holder) return std::nullopt;
+  const auto name = store::sha256_hex(holder->issuer + "\n" + holder->subject).substr(0, kHolderName);
+  return http::Principal{
+      .tenant = "oauth-" + name, .key_id = std::string(kTokenPrefix) + name, .in_scope = holder->has_scopes};
+}
 
 std::optional<http::Principal> KeyRing::check(std::string_view key) {
+  if (tokens_ && !key.starts_with(store::kKeyPrefix)) return holder_of(key);
   const auto version = store_.data_version();
   if (!version || *version != version_ || by_hash_.size() > kMostRemembered) {
     by_hash_.clear();
@@ -46,7 +61,7 @@ bool KeyRing::look_again() {
 }
 
 bool KeyRing::still_valid(const http::Principal& principal) {
-  if (principal.key_id.empty()) return true;
+  if (principal.key_id.empty() || shown_a_token(principal)) return true;
   if (!look_again()) return true;  // a store that cannot be read now revokes nothing
   return active_.contains(principal.key_id);
 }
@@ -59,7 +74,7 @@ bool KeyRing::operates(const http::Principal& principal) {
 }
 
 store::KeyQuotas KeyRing::quotas(const http::Principal& principal) {
-  if (principal.key_id.empty()) return {};
+  if (principal.key_id.empty() || shown_a_token(principal)) return {};
   if (const auto found = by_id_.find(principal.key_id); found != by_id_.end()) return found->second;
   // Forgotten since it was checked, because somebody wrote: it bounds its tenant all the same.
   const auto rows = store_.keys().list(principal.tenant);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "http/auth.hpp"
+#include "oauth/token.hpp"
 #include "store/store.hpp"
 
 namespace cove::server {
@@ -14,8 +16,9 @@ class KeyRing : public http::Authenticator {
  public:
   // Who is asked for keys stays so until the server ends: without one no request is let in by accident.
   enum class Mode { open, keys };
-  // `own` opens as well, for the tenant of an open server.
-  KeyRing(store::Store& store, Mode mode, std::string_view own = "");
+  // `own` opens as well, for the tenant of an open server; and so do tokens, if there is something to check them by,
+  // each for a tenant of its holder's.
+  KeyRing(store::Store& store, Mode mode, std::string_view own = "", std::optional<oauth::TokenCheck> tokens = {});
 
   std::optional<http::Principal> check(std::string_view key) override;
   [[nodiscard]] bool open() const override { return mode_ == Mode::open; }
@@ -29,10 +32,12 @@ class KeyRing : public http::Authenticator {
  private:
   // False: the store cannot be read now.
   bool look_again();
+  [[nodiscard]] std::optional<http::Principal> holder_of(std::string_view token) const;
 
   store::Store& store_;
   Mode mode_;
   std::string own_hash_;
+  std::optional<oauth::TokenCheck> tokens_;
   std::int64_t version_ = -1;
   std::map<std::string, store::KeyRow, std::less<>> by_hash_;
   std::map<std::string, store::KeyQuotas, std::less<>> by_id_;

@@ -30,6 +30,7 @@
 #include "base/io.hpp"
 #include "base/umask.hpp"
 #include "builder/builder.hpp"
+#include "oauth/signing_key.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/log.hpp"
@@ -172,6 +173,7 @@ class Supervisor {
   PrivateServer own_;
   Log log_;
   std::string front_directory_;
+  std::string token_keys_;
   bool needs_keys_ = false;
   UniqueFd lock_;
   UniqueFd files_;
@@ -190,7 +192,7 @@ class Supervisor {
 Result<bool> Supervisor::needs_keys() {
   COVE_TRY(const auto store, store::Store::open(front_directory_, store::OnBroken::refuse));
   COVE_TRY(const auto count, store->keys().count());
-  if (count == 0 && !config_.listen.loopback()) {
+  if (count == 0 && !config_.listen.loopback() && !config_.oauth.configured()) {
     return fail(
         Errc::denied,
         fmt::format(
@@ -210,7 +212,12 @@ Result<> Supervisor::prepare() {
   // A broken database is the front's to move aside; it asks for keys then.
   if (!needed && (needed.error().code == Errc::denied || !config_.listen.loopback()))
     return tl::unexpected<Error>(needed.error());
-  needs_keys_ = needed.value_or(true) || !own_.key.empty();
+  if (config_.oauth.configured()) {
+    COVE_TRY(token_keys_, read_file_at(AT_FDCWD, config_.oauth.keys_file));
+    if (const auto keys = oauth::read_key_set(token_keys_); !keys)
+      return fail(Errc::invalid, fmt::format("oauth.keys_file {}: {}", config_.oauth.keys_file, keys.error().message));
+  }
+  needs_keys_ = needed.value_or(true) || !own_.key.empty() || config_.oauth.configured();
   COVE_TRY(front_directory_, front_directory(config_.state_dir));
 
   const auto own = front_directory_ + "/files";
@@ -291,6 +298,7 @@ void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
                        .files = UniqueFd(6),
                        .directory = root ? kFrontView : front_directory_,
                        .needs_keys = needs_keys_,
+                       .token_keys = token_keys_,
                        .own_key = own_.key,
                        .leave_after = own_.leave_after};
   ::_exit(run_front(std::move(options)));

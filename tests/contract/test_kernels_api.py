@@ -74,7 +74,7 @@ def test_it_is_gone_when_delete_returns(server, box, hook):
         assert (waiting()["reason"], waiting()["status"]) == ("cancelled", "error")
 
 
-@pytest.mark.parametrize("body, word", [({"language": "r"}, '"python"'), ({"language": 3}, "language"), ({"env": []}, "env"), ({"env": {"A=B": "x"}}, "env"), ({"env": {"A": None}}, "env.A"), (b"[]", "object"), (b"{", "JSON")], ids=str)
+@pytest.mark.parametrize("body, word", [({"language": "r"}, '"javascript"'), ({"language": 3}, "language"), ({"env": []}, "env"), ({"env": {"A=B": "x"}}, "env"), ({"env": {"A": None}}, "env.A"), (b"[]", "object"), (b"{", "JSON")], ids=str)
 def test_a_kernel_that_cannot_be_is_400(server, sandbox, body, word):
     answer = server.post(at(sandbox, "kernels"), body)
     assert (answer.status, answer.code) == (400, "invalid") and word in answer.json["error"], answer

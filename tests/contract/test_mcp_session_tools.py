@@ -59,6 +59,12 @@ def test_a_session_is_made_found_listed_and_ended(client, server):
     assert name not in [one["session_id"] for one in client.facts("list_sessions")["sessions"]]
 
 
+def test_sessions_without_a_name_are_ended_by_a_reset(client):
+    client.facts("write_file", path="x", content="", language="ruby")
+    assert client.facts("reset_session", language="ruby")["ended"] == 1
+    assert client.facts("list_files", language="ruby")["entries"] == []
+
+
 @pytest.mark.parametrize("tool, arguments, words", [
     ("create_session", {"session_id": ""}, "session_id is empty"),
     ("create_session", {"session_id": "a\nb"}, "control character"),

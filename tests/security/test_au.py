@@ -18,7 +18,8 @@ from hostile import Tenant, alive, conversation, front, head, make_key, metric, 
 from server import Server, at, new_id, parse_answer
 
 ROUTES = json.loads(subprocess.run([COVE, "routes", "--json"], capture_output=True, timeout=20).stdout or "[]")
-OPEN = {("GET", "/healthz"), ("GET", "/version"), ("GET", "/health"), ("GET", "/ready"), ("OPTIONS", "/mcp")}
+OPEN = {("GET", "/healthz"), ("GET", "/version"), ("GET", "/health"), ("GET", "/ready"), ("OPTIONS", "/mcp"), ("GET", "/.well-known/oauth-protected-resource"), ("GET", "/.well-known/oauth-protected-resource/mcp")}
+STATUS = {"/mcp": 204, "/.well-known/oauth-protected-resource": 404, "/.well-known/oauth-protected-resource/mcp": 404}  # of open routes; of the others 200
 THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se")  # paths whose errors are {"detail": …}
 MUTATING = ("PUT", "POST", "DELETE")
 BODIES = {"PUT": b"{}", "POST": b"{}"}
@@ -77,7 +78,7 @@ def test_AU_01_without_a_key_every_route_is_401_with_the_same_body(keyed, mine, 
     server = keyed[0]
     answer = ask(server, route)
     if (route["method"], route["pattern"]) in OPEN:
-        assert answer.status == (204 if route["method"] == "OPTIONS" else 200)
+        assert answer.status == STATUS.get(route["pattern"], 200)
         return
     assert answer.status == 401 and answer.headers["WWW-Authenticate"] == "Bearer", answer
     if route["method"] != "HEAD":

@@ -19,6 +19,7 @@ from .bundle import clean, json_value
 from .channel import encode
 from .interrupts import Interrupts
 from .own import builtins as __builtins__  # noqa: F401
+from .reloads import Reloads
 from .streams import Outlet, Stream
 from .touched import now, touched
 
@@ -45,6 +46,7 @@ class Kernel:
         self._unanswered = None
         self._colour = False
         self._packages = True
+        self._reloads = Reloads()
         self._banner = shell.banner
         shell.kernel, shell.ask, shell.interrupts = self, self._ask, self.interrupts
         shell.displayhook.outlet = shell.display_pub.outlet = self.outlet
@@ -172,6 +174,8 @@ class Kernel:
         self._packages = self._packages or late_packages()
         if content.get("file"):
             shell.user_ns["__file__"] = content["file"]
+        if content.get("watch"):
+            self._reloads.forget_changed()
         began = now()
         count = shell.execution_count
         if not silent:
@@ -184,6 +188,7 @@ class Kernel:
         elif content.get("user_expressions"):
             reply["user_expressions"] = self._expressions(content["user_expressions"])
         if content.get("watch"):
+            self._reloads.remember("/workspace/")
             reply["touched"] = touched("/workspace", began)
         if shell.payload_manager._payload:
             reply["payload"] = json_value(shell.payload_manager.read_payload(), [])

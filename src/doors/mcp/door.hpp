@@ -21,4 +21,8 @@ class Endpoint;
 // called.
 void add_routes(http::Router& router, Endpoint* endpoint);
 
+// What a client is told that has no token, or one that is not enough (RFC 6750, RFC 9728); "" where there are only
+// keys.
+std::string token_challenge(const config::OAuth& oauth);
+
 }  // namespace cove::doors::mcp

@@ -347,6 +347,9 @@ void add_routes(http::Router& router, Endpoint* endpoint) {
   router.add(verb::delete_, "/mcp", [e](auto& exchange) { return e->remove(exchange); });
   router.add(verb::options, "/mcp", [e](auto& exchange) { return e->preflight(exchange); },
              {.access = http::Access::open});
+  for (const auto* path : {"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"})
+    router.add(verb::get, path, [e](auto& exchange) { return e->describe_resource(exchange); },
+               {.access = http::Access::open});
   router.add(verb::get, "/mcp/line", [e](auto& exchange) { return e->line(exchange); }, stream);
   router.add(verb::get, "/sse", [e](auto& exchange) { return e->events(exchange); }, stream);
   router.add(verb::post, "/message", [e](auto& exchange) { return e->message(exchange); }, message);

@@ -31,6 +31,8 @@ class Endpoint {
   Task<> post(http::Exchange& exchange);
   Task<> get(http::Exchange& exchange);
   Task<> remove(http::Exchange& exchange);
+  // Where tokens for this server can be had (RFC 9728).
+  Task<> describe_resource(http::Exchange& exchange);
   // What a browser asks before a page of an allowed origin may post.
   Task<> preflight(http::Exchange& exchange);
   // One client over a WebSocket that carries its lines as they are.

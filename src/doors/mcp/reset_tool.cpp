@@ -36,7 +36,8 @@ Tool reset_tool(const config::Languages& languages) {
       {"name", "reset_session"},
       {"title", "Begin anew"},
       {"description",
-       "Ends sessions: their variables, processes and files are gone. Without session_id it ends the sessions that "
+       "Ends sessions: their variables, processes and files are gone. With session_id it ends that one, or, with a "
+       "language as well, only that language's variables in it. Without session_id it ends the sessions that "
        "calls without one use, of one "
        "language or of all."},
       {"inputSchema",

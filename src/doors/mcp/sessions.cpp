@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "base/random.hpp"
@@ -14,19 +15,42 @@ namespace {
 using cove::mcp::Call;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::hours kIdle{1};
+constexpr std::string_view kLabels = R"({"door": "mcp"})";
+constexpr std::size_t kMostKnown = 10'000;
 
 std::string random_name() {
   return fmt::format("mcp-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
 }
 
-sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name) {
+sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
+                                   std::chrono::milliseconds idle) {
   sandbox::CreateRequest request;
   request.tenant = tenant;
   request.name = std::move(name);
-  request.ttl = kIdle;
+  request.ttl = idle;
+  request.labels_json = kLabels;
   request.limits = sandbox_limits(config);
   return request;
+}
+
+bool is_ours(const sandbox::Sandbox& sandbox) {
+  return sandbox.row().labels_json == kLabels;
+}
+
+std::chrono::milliseconds last_used(const sandbox::Sandbox& sandbox) {
+  return sandbox.expires_boot() - std::chrono::milliseconds(sandbox.row().ttl_ms);
+}
+
+// A session of a name is shared by languages: the others go on.
+Task<std::size_t> end_interpreters(sandbox::Kernels& kernels, std::shared_ptr<sandbox::Sandbox> sandbox,
+                                   std::string language) {
+  std::size_t ended = 0;
+  for (const auto& kernel : kernels.of(*sandbox)) {
+    if (name_of(kernel->language()) != language) continue;
+    co_await kernels.remove(sandbox, kernel);
+    ++ended;
+  }
+  co_return ended;
 }
 
 }  // namespace
@@ -63,21 +87,91 @@ std::string Sessions::default_name(const Call& call, const std::string& language
   return name;
 }
 
-Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language) {
+Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, Begin begin) {
   if (services_.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
+  const auto config = services_.config();
+  const bool passing = name.empty() && call.connection.empty();
+  const auto idle = passing ? config->mcp.unnamed_idle : config->mcp.session_idle;
   if (name.empty()) name = default_name(call, language);
-  if (const auto checked = sandbox::checked_name(name); !checked) co_return tl::unexpected<Error>(checked.error());
+  if (const auto checked = sandbox::checked_name(name); !checked)
+    co_return fail(Errc::invalid, "Invalid argument: session_id: " + checked.error().message);
   auto turn = co_await take_turn(call, call.tenant + "\n" + name);
   if (call.cancelled()) co_return fail(Errc::unavailable, "the call was cancelled");
-  const auto config = services_.config();
-  auto made = co_await services_.registry.ensure(request_for(*config, call.tenant, name),
-                                                 sandbox_share(services_, call), sandbox::IfThere::keep);
+  const Key key(call.tenant, name);
+  if (begin == Begin::anew) {
+    if (const auto found = co_await services_.registry.find(call.tenant, name))
+      co_await services_.registry.remove(*found, "deleted");
+    known_.erase(key);
+  }
+  const auto made = co_await ensure(call, name, idle);
   if (!made) co_return tl::unexpected<Error>(made.error());
+  auto note = remember(key, *made, idle);
   co_return Session{.id = name,
                     .sandbox = made->sandbox,
                     .activity = sandbox::Sandbox::Activity(made->sandbox),
                     .turn = std::move(turn),
-                    .fresh = made->created};
+                    .fresh = made->created,
+                    .note = std::move(note),
+                    .last_written = known_.at(key).last_written};
+}
+
+Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std::string name,
+                                                          std::chrono::milliseconds idle) {
+  using sandbox::Registry;
+  if (const auto found = co_await services_.registry.find(call.tenant, name)) {
+    // One that was to go soon is wanted after all.
+    if (is_ours(**found) && (*found)->row().ttl_ms < idle.count()) (*found)->set_ttl(idle);
+    co_return Registry::Ensured{.sandbox = *found, .created = false};
+  }
+  const auto config = services_.config();
+  const auto share = sandbox_share(services_, call);
+  const auto all = services_.registry.of(call.tenant, "");
+  auto count = std::ranges::count_if(all, [](const auto& one) { return is_ours(*one); });
+  while (count-- >= config->mcp.sessions) {
+    if (!co_await make_way(call.tenant))
+      co_return fail(Errc::quota, fmt::format("There are {} sessions and all of them are in use: wait for one to end",
+                                              config->mcp.sessions));
+  }
+  while (true) {
+    auto request = request_for(*config, call.tenant, name, idle);
+    auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
+    if (made || made.error().code != Errc::quota || !co_await make_way(call.tenant)) co_return made;
+  }
+}
+
+// The session that was not used for longest goes. False when every one is in use.
+Task<bool> Sessions::make_way(std::string tenant) {
+  std::shared_ptr<sandbox::Sandbox> oldest;
+  for (const auto& one : services_.registry.of(tenant, "")) {
+    if (!is_ours(*one) || one->in_use() || one->state() != sandbox::State::running) continue;
+    if (!oldest || last_used(*one) < last_used(*oldest)) oldest = one;
+  }
+  if (!oldest) co_return false;
+  if (const auto known = known_.find(Key(tenant, oldest->name())); known != known_.end()) known->second.evicted = true;
+  co_await services_.registry.remove(oldest, "evicted");
+  co_return true;
+}
+
+// What is to be said of the session before, if this is another under its name.
+std::string Sessions::remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle) {
+  const auto now = Clock::now();
+  std::string note;
+  if (const auto known = known_.find(key); made.created && known != known_.end()) {
+    const auto& before = known->second;
+    const auto what = before.evicted ? std::string("had to make way for others")
+                      : now - before.used >= before.idle
+                          ? fmt::format("expired: it was not used for {} s",
+                                        std::chrono::ceil<std::chrono::seconds>(before.idle).count())
+                          : std::string("was ended");
+    note = fmt::format("Session {} {}; a new one was started", key.second, what);
+  }
+  if (known_.size() >= kMostKnown && !known_.contains(key))
+    known_.erase(std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.used; }));
+  auto& known = known_[key];
+  known.used = now;
+  known.idle = idle;
+  known.evicted = false;
+  return note;
 }
 
 Task<Result<Session>> Sessions::open_existing(Call& call, std::string name, std::string language) {
@@ -119,8 +213,13 @@ Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::str
     if (call.cancelled()) break;
     const auto found = co_await services_.registry.find(call.tenant, one);
     if (!found) continue;
-    co_await services_.registry.remove(*found, "deleted");
-    ++ended;
+    if (name.empty() || language == "all") {
+      co_await services_.registry.remove(*found, "deleted");
+      known_.erase(Key(call.tenant, one));
+      ++ended;
+    } else {
+      ended += co_await end_interpreters(services_.registry.kernels(), *found, language);
+    }
   }
   co_return ended;
 }

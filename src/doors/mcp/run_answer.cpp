@@ -1,0 +1,236 @@
+#include "doors/mcp/run_answer.hpp"
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "doors/mcp/content.hpp"
+#include "doors/mcp/escaped.hpp"
+#include "doors/mcp/recent_outputs.hpp"
+
+namespace cove::doors::mcp {
+namespace {
+
+namespace json = boost::json;
+using config::McpProfile;
+
+// As JSON. With the lines and the images all of it fits into 8 MiB, the most that clients are given in one line.
+constexpr std::size_t kMostCode = std::size_t{512} << 10;
+constexpr std::size_t kMostStructured = std::size_t{768} << 10;  // of each stream
+
+json::object annotated(json::object block, json::object annotations) {
+  block["annotations"] = std::move(annotations);
+  return block;
+}
+
+std::string_view name_of(Line::Stream stream) {
+  return stream == Line::Stream::out ? "stdout" : "stderr";
+}
+
+// One stream as text, as much as may go into an answer.
+struct Shown {
+  std::string text;
+  bool cut = false;
+};
+Shown shown(const std::string& bytes, bool truncated) {
+  std::string_view kept = bytes;
+  if (truncated) kept.remove_suffix(unfinished_utf8(kept));
+  const auto text = replace_invalid_utf8(kept);
+  const auto fits = fitting(text, kMostStructured);
+  return {.text = std::string(fits), .cut = truncated || fits.size() < text.size()};
+}
+
+std::string stripped(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n\f\v";
+  const auto begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(kBlank) - begin + 1));
+}
+
+// Two spaces deep, as clients search for `"exit_code": 0`.
+std::string pretty(const json::object& object) {
+  std::string out = "{";
+  for (const auto& [name, value] : object) {
+    out += fmt::format("{}\n  {}: {}", out.size() > 1 ? "," : "", json::serialize(json::value(name)),
+                       json::serialize(value));
+  }
+  return out + "\n}";
+}
+
+// The blocks of one answer, in order.
+class Blocks {
+ public:
+  Blocks(const RunAnswer& about, const Ran& ran)
+      : about_(about), ran_(ran), out_(shown(ran.out, ran.out_truncated)), err_(shown(ran.err, ran.err_truncated)) {}
+
+  json::array take() {
+    if (about_.profile == McpProfile::batch && ran_.not_started) {
+      content_.push_back(annotated(text_block("Error: " + ran_.notes.back()), {{"role", "error"}}));
+      return std::move(content_);
+    }
+    add_code();
+    if (about_.profile == McpProfile::batch)
+      add_streams();
+    else
+      add_lines();
+    if (about_.profile != McpProfile::batch) add_failure();
+    for (const auto& image : ran_.images)
+      content_.push_back(json::object{{"type", "image"}, {"data", image.base64}, {"mimeType", image.mime}});
+    add_links();
+    if (about_.profile != McpProfile::streaming) add_words();
+    if (about_.profile != McpProfile::batch) add_summary();
+    return std::move(content_);
+  }
+
+  [[nodiscard]] json::object structured() const {
+    json::object all{{"exit_code", exit_code()},
+                     {"signal", ran_.signal.empty() ? json::value(nullptr) : json::value(ran_.signal)},
+                     {"stdout", out_.text},
+                     {"stderr", err_.text},
+                     {"duration_ms", ran_.duration.count()},
+                     {"timed_out", ran_.timed_out},
+                     {"truncated", {{"stdout", out_.cut}, {"stderr", err_.cut}}},
+                     {"language", about_.language.name},
+                     {"session_id", about_.session_id},
+                     {"execution_id", about_.execution_id},
+                     {"files", files()}};
+    if (!about_.filename.empty()) all["filename"] = about_.filename;
+    if (!ran_.images.empty()) all["images"] = ran_.images.size();
+    if (ran_.not_started) all["error"] = {{"type", "RuntimeMissing"}, {"message", ran_.notes.back()}};
+    if (!ran_.error_type.empty()) all["error"] = {{"type", ran_.error_type}, {"message", ran_.error_message}};
+    if (!ran_.notes.empty()) all["note"] = notes();
+    if (ran_.not_utf8) all["not_utf8"] = true;
+    if (ran_.more_files) all["more_files"] = true;
+    return all;
+  }
+
+ private:
+  [[nodiscard]] int exit_code() const { return ran_.not_started ? -1 : ran_.exit_code; }
+  [[nodiscard]] bool truncated() const { return ran_.lines_cut || out_.cut || err_.cut; }
+
+  [[nodiscard]] std::string notes() const {
+    std::string all;
+    for (const auto& note : ran_.notes) all += (all.empty() ? "" : "; ") + note;
+    return replace_invalid_utf8(all);
+  }
+
+  void add_code() {
+    const auto& mime = about_.language.mime;
+    auto block = text_block(std::string(fitting(about_.code, kMostCode)));
+    if (about_.profile != McpProfile::batch) block["mimeType"] = mime;
+    if (about_.profile != McpProfile::streaming) block["annotations"] = {{"mime_type", mime}};
+    content_.push_back(std::move(block));
+  }
+
+  void add_lines() {
+    std::size_t number = 0;
+    for (const auto& line : ran_.lines) {
+      const auto stream = name_of(line.stream);
+      auto block = annotated(text_block(line.text), {{"role", stream}, {"streamed", true}});
+      if (about_.profile == McpProfile::superset) {
+        block["_meta"] = {{"cove/stream", stream}, {"cove/seq", number++}};
+        if (line.several) block["_meta"].as_object()["cove/lines"] = "several";
+      }
+      content_.push_back(std::move(block));
+    }
+  }
+
+  void add_streams() {
+    for (const auto* text : {&out_.text, &err_.text}) {
+      const auto words = stripped(*text);
+      if (words.empty()) continue;
+      content_.push_back(annotated(text_block(words), {{"role", text == &out_.text ? "stdout" : "stderr"}}));
+    }
+  }
+
+  void add_failure() {
+    if (ran_.timed_out)
+      content_.push_back(annotated(text_block("Execution timeout exceeded"), {{"role", "stderr"}, {"timeout", true}}));
+    if (ran_.not_started)
+      content_.push_back(annotated(text_block("Execution error: " + ran_.notes.back()),
+                                   {{"role", "error"}, {"exception", "RuntimeMissing"}}));
+  }
+
+  // To what did not fit, and to the files.
+  void add_links() {
+    if (truncated()) {
+      content_.push_back(annotated(
+          text_block(fmt::format("Output is truncated. What is kept of it: {} and {}. More than that goes into a file.",
+                                 execution_uri(about_.execution_id, "stdout"),
+                                 execution_uri(about_.execution_id, "stderr"))),
+          {{"role", "metadata"}, {"truncated", true}}));
+      add_output_link("stdout", ran_.out, out_.cut || ran_.lines_cut);
+      add_output_link("stderr", ran_.err, err_.cut || ran_.lines_cut);
+    }
+    for (const auto& file : ran_.files) content_.push_back(link_block(about_.session_id, file.path, file.size));
+  }
+
+  void add_output_link(std::string_view stream, const std::string& bytes, bool wanted) {
+    if (!wanted || bytes.empty()) return;
+    content_.push_back(json::object{{"type", "resource_link"},
+                                    {"uri", execution_uri(about_.execution_id, stream)},
+                                    {"name", stream},
+                                    {"mimeType", "text/plain"},
+                                    {"size", bytes.size()}});
+  }
+
+  void add_words() {
+    auto words = fmt::format("Exit code: {}\nExecution time: {:.2f}s", exit_code(),
+                             static_cast<double>(ran_.duration.count()) / 1000);
+    if (!about_.filename.empty()) words += "\nFile: " + about_.filename;
+    if (about_.profile == McpProfile::superset) {
+      words += "\nSession: " + about_.session_id;
+      if (about_.saved) words += "\nSaved: /workspace/" + about_.filename;
+      if (!ran_.signal.empty()) words += "\nSignal: " + ran_.signal;
+      if (!ran_.notes.empty() && !ran_.not_started) words += "\nNote: " + notes();
+    }
+    content_.push_back(annotated(text_block(std::move(words)), {{"final", true}}));
+  }
+
+  void add_summary() {
+    json::object summary{{"exit_code", exit_code()},
+                         {"outputLines", ran_.out_lines},
+                         {"errorLines", ran_.err_lines},
+                         {"timestamp", iso_time(unix_millis())}};
+    if (about_.profile == McpProfile::streaming) {
+      if (!ran_.signal.empty()) summary["exit_code"] = nullptr;
+    } else {
+      summary["session_id"] = about_.session_id;
+      summary["execution_id"] = about_.execution_id;
+      summary["signal"] = ran_.signal.empty() ? json::value(nullptr) : json::value(ran_.signal);
+      summary["timed_out"] = ran_.timed_out;
+      summary["truncated"] = truncated();
+    }
+    auto block = text_block(pretty(summary));
+    block["mimeType"] = "application/json";
+    content_.push_back(annotated(std::move(block), {{"role", "result"}, {"final", true}}));
+  }
+
+  [[nodiscard]] json::array files() const {
+    json::array all;
+    for (const auto& file : ran_.files) {
+      all.push_back(json::object{{"uri", workspace_uri(about_.session_id, file.path)},
+                                 {"name", file.path},
+                                 {"mimeType", mime_of(file.path)},
+                                 {"size", file.size},
+                                 {"change", file.created ? "created" : "modified"}});
+    }
+    return all;
+  }
+
+  const RunAnswer& about_;
+  const Ran& ran_;
+  Shown out_;
+  Shown err_;
+  json::array content_;
+};
+
+}  // namespace
+
+json::object answer_of(const RunAnswer& about, const Ran& ran) {
+  Blocks blocks(about, ran);
+  auto structured = blocks.structured();
+  return {{"content", blocks.take()}, {"structuredContent", std::move(structured)}, {"isError", ran.not_started}};
+}
+
+}  // namespace cove::doors::mcp
