@@ -149,7 +149,7 @@ def followed(stream):
     heard = queue.Queue()
 
     def follow():
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # what http.client says when it is closed meanwhile
             while (message := stream.next()) is not None:
                 heard.put(message)
         heard.put(None)

@@ -1,5 +1,7 @@
 #include "mcp/board.hpp"
 
+#include <algorithm>
+
 namespace cove::mcp {
 
 namespace json = boost::json;
@@ -40,13 +42,21 @@ void Board::task_changed(const std::string& tenant, const std::string& id, const
        task);
 }
 
-std::set<std::string> Board::wanted(const std::string& tenant) const {
-  std::set<std::string> uris;
+bool Board::wants(const std::string& tenant, std::string_view beginning) const {
+  return std::ranges::any_of(ears_, [&](const std::weak_ptr<Ear>& weak) {
+    const auto ear = weak.lock();
+    if (!ear || ear->tenant != tenant) return false;
+    const auto found = ear->wishes.uris.lower_bound(std::string(beginning));
+    return found != ear->wishes.uris.end() && found->starts_with(beginning);
+  });
+}
+
+std::size_t Board::wanted(const std::string& tenant) const {
+  std::size_t count = 0;
   for (const auto& weak : ears_) {
-    if (const auto ear = weak.lock(); ear && ear->tenant == tenant)
-      uris.insert(ear->wishes.uris.begin(), ear->wishes.uris.end());
+    if (const auto ear = weak.lock(); ear && ear->tenant == tenant) count += ear->wishes.uris.size();
   }
-  return uris;
+  return count;
 }
 
 }  // namespace cove::mcp

@@ -39,8 +39,10 @@ class Board {
   void resource_updated(const std::string& tenant, const std::string& uri);
   void task_changed(const std::string& tenant, const std::string& id, const boost::json::object& task);
 
-  // The resources of a tenant that somebody wants to hear of.
-  [[nodiscard]] std::set<std::string> wanted(const std::string& tenant) const;
+  // Whether somebody wants to hear of a resource of a tenant whose address begins so.
+  [[nodiscard]] bool wants(const std::string& tenant, std::string_view beginning) const;
+  // How many resources a tenant wants to hear of.
+  [[nodiscard]] std::size_t wanted(const std::string& tenant) const;
 
  private:
   void tell(const std::function<bool(const Ear&)>& who, std::string_view method, const boost::json::object& params);

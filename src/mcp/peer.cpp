@@ -106,6 +106,7 @@ Peer::Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Servi
     : executor_(executor),
       tasks_(tasks),
       service_(service),
+      service_life_(service.life()),
       options_(std::move(options)),
       connection_(fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>())),
       changed_(executor),
@@ -114,7 +115,7 @@ Peer::Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Servi
 
 Peer::~Peer() {
   cancel_all();
-  service_.forget(connection_);
+  if (!service_life_.expired()) service_.forget(connection_);
 }
 
 UnknownId Peer::unknown_id() const {
@@ -297,6 +298,7 @@ Task<Or<>> Peer::listen(Call& call) {
   const auto ear = std::make_shared<Ear>();
   ear->tenant = call.tenant;
   ear->tell = [&call, mark](std::string_view method, json::object news) {
+    if (call.cancelled()) return;
     news["_meta"] = mark;
     call.tell(notification_message(method, std::move(news)));
   };

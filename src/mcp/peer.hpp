@@ -37,6 +37,12 @@ class Service {
   virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
   // Of what clients are given to keep.
   virtual const Seal& seal() const = 0;
+
+  // Ends with it: what is left of a client may be let go after the service has gone, when the server ends.
+  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
+
+ private:
+  std::shared_ptr<const void> life_ = std::make_shared<int>();
 };
 
 // One client, as far as a server remembers it: the revision and what it said of itself. Speaks the protocol around a
@@ -94,6 +100,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
   Service& service_;
+  std::weak_ptr<const void> service_life_;
   Options options_;
   std::string connection_;
   async::Signal changed_;

@@ -72,6 +72,7 @@ struct Tasks::Entry {
   std::int64_t updated = 0;
   milliseconds life{0};
   std::optional<Or<>> outcome;
+  std::size_t bytes = 0;                 // of it
   std::map<std::string, Question> open;  // by key: what it waits for
   json::object said;                     // by key
   bool gone = false;                     // nobody will ask for it again
@@ -127,13 +128,26 @@ Or<milliseconds> Tasks::life_for(const Call& call) const {
   return std::clamp(milliseconds(asked), milliseconds(1000), options_.longest_life);
 }
 
+bool Tasks::room_for(const Call& call) const {
+  std::size_t mine = 0;
+  std::size_t bytes = 0;
+  std::size_t my_bytes = 0;
+  for (const auto& [id, entry] : entries_) {
+    const bool own = entry->call->tenant == call.tenant;
+    mine += own ? 1 : 0;
+    bytes += entry->bytes;
+    my_bytes += own ? entry->bytes : 0;
+  }
+  return mine < options_.most && my_bytes < options_.tenant_bytes && bytes < options_.bytes;
+}
+
 Task<Or<>> Tasks::begin(Call& call, Work work, milliseconds patience) {
   const auto life = life_for(call);
   if (!life) co_return tl::unexpected<Fault>(life.error());
-  const auto mine =
-      std::ranges::count_if(entries_, [&](const auto& entry) { return entry.second->call->tenant == call.tenant; });
-  if (static_cast<std::size_t>(mine) >= options_.most)
-    co_return fault(Code::internal, fmt::format("More than {} tasks: let some end, or cancel them", options_.most));
+  if (!room_for(call))
+    co_return fault(
+        Code::internal,
+        fmt::format("More than {} tasks, or too much that came of them: wait until some have expired", options_.most));
   const auto entry = std::make_shared<Entry>();
   entry->id = new_id();
   entry->number = next_++;
@@ -194,6 +208,7 @@ void Tasks::change(Entry& entry, std::string_view status, std::string message) {
 void Tasks::finish(Entry& entry, Or<> outcome) {
   if (entry.over()) return;
   entry.outcome = std::move(outcome);
+  if (*entry.outcome) entry.bytes = json::serialize(**entry.outcome).size();
   entry.open.clear();
   const bool failed = !*entry.outcome || (!modern(entry.call->revision) && is_error(**entry.outcome));
   change(entry, failed ? "failed" : "completed", *entry.outcome ? "" : entry.outcome->error().message);

@@ -24,6 +24,9 @@ class Tasks {
  public:
   struct Options {
     std::size_t most = 100;  // of one tenant
+    // What came of them, of one tenant and of all: more of them are begun only below that.
+    std::size_t tenant_bytes = std::size_t{64} << 20;
+    std::size_t bytes = std::size_t{256} << 20;
     std::chrono::milliseconds life{std::chrono::hours(1)};
     std::chrono::milliseconds longest_life{std::chrono::hours(24)};
     std::chrono::milliseconds poll{500};
@@ -39,6 +42,8 @@ class Tasks {
   // What is answered to the call that became a task. A task that ends within `patience` is answered with what came of
   // it, as if there had been none.
   Task<Or<>> begin(Call& call, Work work, std::chrono::milliseconds patience);
+  // Whether the caller may begin another.
+  [[nodiscard]] bool room_for(const Call& call) const;
   // tasks/get, tasks/result, tasks/list, tasks/cancel, tasks/update: those that the call's revision has.
   Task<Or<>> serve(Call& call);
   // Whether the caller may hear of it.

@@ -23,9 +23,9 @@ def clients(server):
 def session(clients):
     """With a text, bytes that are none, a directory, and ways out."""
     name = new_id("res")
-    code = ("mkdir -p sub .hidden; echo hello > a.txt; printf '\\xff\\xfe\\x00' > b.bin; echo in > sub/c.txt; echo no > .hidden/x;"
+    code = ("mkdir -p sub .hidden; echo hello > a.txt; printf '\\377\\376\\000' > b.bin; echo in > sub/c.txt; echo no > .hidden/x;"
             "ln -s /etc/passwd link; ln -s /etc way; mkfifo pipe; head -c 5000000 /dev/zero > large; echo 'ä ö' > 'n ä.txt'")
-    run(clients[0], name, code)
+    run(clients[0], name, f"import os; os.system({code!r})", "python")
     return name
 
 
@@ -100,6 +100,19 @@ def next_of(heard, method):
             return message["params"]
 
 
+def written_until_heard(client, session, heard):
+    """The watch begins a moment after it was asked for: what is written then is heard of."""
+    for _ in range(50):
+        run(client, session, "echo 2 >> a.txt")
+        try:
+            while (message := heard.get(timeout=0.3))["method"] != "notifications/resources/updated":
+                pass
+            return message["params"]
+        except queue.Empty:
+            continue
+    pytest.fail("nothing was heard")
+
+
 def test_d68_updates_for_a_legacy_client(server, clients):
     name = new_id("sub")
     client = Legacy(server)
@@ -107,24 +120,17 @@ def test_d68_updates_for_a_legacy_client(server, clients):
     uri = f"workspace://{name}/a.txt"
     with client.listening() as heard:
         assert client.request("resources/subscribe", uri=uri) == {}
-        # The watch begins a moment later: whatever is written then is heard of.
-        for _ in range(50):
-            run(client, name, "echo 2 >> a.txt")
-            try:
-                assert heard.get(timeout=0.3) == {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
-                break
-            except queue.Empty:
-                continue
-        else:
-            pytest.fail("nothing was heard")
+        assert written_until_heard(client, name, heard) == {"uri": uri}
         run(client, name, "echo 3 > other.txt")
         next_of(heard, "notifications/resources/list_changed")
         assert client.request("resources/unsubscribe", uri=uri) == {}
         while not heard.empty():
             heard.get()
         run(client, name, "echo 4 >> a.txt")
+        run(client, name, "touch new.txt")
         with pytest.raises(queue.Empty):
-            heard.get(timeout=0.5)
+            while heard.get(timeout=0.5)["method"] != "notifications/resources/updated":
+                pass
 
 
 def test_d68_updates_for_a_modern_client(server):
@@ -134,14 +140,8 @@ def test_d68_updates_for_a_modern_client(server):
     uri = f"workspace://{name}/a.txt"
     with client.listening(resourceSubscriptions=[uri, "workspace://nobody/x"]) as heard:
         assert heard.get(timeout=10)["params"]["notifications"] == {"resourceSubscriptions": [uri]}
-        for _ in range(50):
-            run(client, name, "echo 2 >> a.txt")
-            try:
-                assert heard.get(timeout=0.3)["params"]["uri"] == uri
-                return
-            except queue.Empty:
-                continue
-        pytest.fail("nothing was heard")
+        told = written_until_heard(client, name, heard)
+        assert told["uri"] == uri and told["_meta"]["io.modelcontextprotocol/subscriptionId"] == client.listen_number
 
 
 def test_d66_prompts(clients):
@@ -154,7 +154,7 @@ def test_d66_prompts(clients):
         assert "ZeroDivisionError" in client.request("prompts/get", name="fix_error", arguments={"language": "python", "code": "1/0", "error": "ZeroDivisionError"})["messages"][0]["content"]["text"]
         assert "data.csv" in client.request("prompts/get", name="analyze_data", arguments={"path": "data.csv", "session_id": "s"})["messages"][0]["content"]["text"]
         for params, word in [({"name": "run_snippet", "arguments": {"language": "python"}}, "code"), ({"name": "run_snippet"}, "language"), ({"name": "none"}, "none"),
-                             ({"name": "run_snippet", "arguments": {"language": 5, "code": ""}}, "language"), ({}, "name"), ({"name": "run_snippet", "arguments": []}, "arguments")]:
+                             ({"name": "run_snippet", "arguments": {"language": 5, "code": ""}}, "language"), ({"name": "run_snippet", "arguments": []}, "arguments")]:
             caught = fault(client, "prompts/get", **params)
             assert caught.code == -32602 and word in caught.message
 

@@ -164,7 +164,8 @@ Task<> Endpoint::post_legacy(http::Exchange& exchange, Posted posted) {
     co_return co_await answer(exchange, std::move(posted), new_peer(request, std::move(options)), nullptr);
   }
   const bool begins = posted.method == "initialize" && posted.asks();
-  const auto session = begins ? new_session(request) : find(request);
+  auto session = find(request);
+  if (!session && begins) session = new_session(request);
   if (session) co_return co_await answer(exchange, std::move(posted), session->peer, session);
   if (!begins)
     co_return co_await refuse(exchange, status_without_session(request), no_such_session(request), posted.id);

@@ -1,7 +1,8 @@
+#include "doors/mcp/execution_outputs.hpp"
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "doors/mcp/workspace_files.hpp"
 
 namespace cove::doors::mcp {
 namespace {

@@ -339,6 +339,7 @@ Tool write_file_tool(const config::Languages& languages) {
                               {"session_id", "path", "size", "uri"})},
       {"annotations", annotations({.idempotent = true})}};
   tool.run = write_file;
+  tool.makes_files = true;
   return tool;
 }
 
@@ -425,6 +426,7 @@ Tool delete_file_tool(const config::Languages& languages) {
                                              {"session_id", "path", "deleted"})},
                      {"annotations", annotations({.destructive = true, .idempotent = true})}};
   tool.run = delete_file;
+  tool.makes_files = true;
   return tool;
 }
 

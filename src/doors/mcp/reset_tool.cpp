@@ -50,6 +50,7 @@ Tool reset_tool(const config::Languages& languages) {
       {"annotations",
        {{"readOnlyHint", false}, {"destructiveHint", true}, {"idempotentHint", true}, {"openWorldHint", false}}}};
   tool.run = reset;
+  tool.makes_files = true;
   return tool;
 }
 

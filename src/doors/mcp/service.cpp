@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "async/deadline.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
+#include "doors/mcp/execution_outputs.hpp"
 #include "doors/mcp/fixtures/fixtures.hpp"
 #include "doors/mcp/suggestions.hpp"
 #include "doors/mcp/workspace_files.hpp"
@@ -24,8 +26,9 @@ using cove::mcp::Or;
 using cove::mcp::Revision;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostSubscriptions = 100;  // of one client
-constexpr milliseconds kQuick{1000};             // what is done by then is answered, whatever it was allowed
+constexpr std::size_t kMostSubscriptions = 1000;  // of one tenant
+constexpr milliseconds kTogether{250};            // changes so close are told as one
+constexpr milliseconds kQuick{1000};              // what is done by then is answered, whatever it was allowed
 
 Or<std::string> needed(const json::object& params, std::string_view name) {
   const auto* value = params.if_contains(name);
@@ -55,8 +58,16 @@ std::string_view word_of(TaskUse use) {
   return "";
 }
 
-Task<Or<>> run_tool(Workshop& workshop, Tool tool, std::shared_ptr<Call> call, json::object arguments) {
-  co_return co_await tool.run(workshop, *call, std::move(arguments));
+// A tool that always does, or a run that says which files it made.
+bool makes_files(const Tool& tool, const json::object& result) {
+  if (tool.makes_files) return true;
+  const auto* facts = result.if_contains("structuredContent");
+  const auto* files = facts != nullptr && facts->is_object() ? facts->as_object().if_contains("files") : nullptr;
+  if (files == nullptr || !files->is_array()) return false;
+  return std::ranges::any_of(files->as_array(), [](const json::value& file) {
+    const auto* change = file.is_object() ? file.as_object().if_contains("change") : nullptr;
+    return change != nullptr && *change == "created";
+  });
 }
 
 std::optional<Fault> wrong_arguments(const Prompt& prompt, const json::object& arguments) {
@@ -206,7 +217,24 @@ Task<Or<>> CodeService::call_tool(Call& call) {
   const auto goes_on = becomes_task(call, tool, *arguments);
   if (!goes_on) co_return tl::unexpected<Fault>(goes_on.error());
   if (*goes_on) co_return co_await as_task(call, tool, std::move(*arguments));
-  co_return co_await tool.run(workshop_, call, std::move(*arguments));
+  co_return co_await run(call, tool, std::move(*arguments));
+}
+
+Task<Or<>> CodeService::run(Call& call, Tool tool, json::object arguments) {
+  auto result = co_await tool.run(workshop_, call, std::move(arguments));
+  if (result && makes_files(tool, *result) && changed_.insert(call.tenant).second)
+    workshop_.services.tasks.spawn("tell of resources", tell_of_resources(this, call.tenant));
+  co_return result;
+}
+
+Task<Or<>> CodeService::run_on(CodeService* self, std::shared_ptr<Call> call, Tool tool, json::object arguments) {
+  co_return co_await self->run(*call, std::move(tool), std::move(arguments));
+}
+
+Task<> CodeService::tell_of_resources(CodeService* self, std::string tenant) {
+  co_await async::sleep_for(kTogether);
+  self->changed_.erase(tenant);
+  self->board_.resources_changed(tenant);
 }
 
 // In 2025-11-25 the client says so; after that we do, when it may take long and the client knows what a task is.
@@ -226,15 +254,17 @@ Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const jso
     if (tool.tasks == TaskUse::required) return tl::unexpected<Fault>(cove::mcp::needs_tasks());
     return false;
   }
+  // Where there is no room for another, it is waited for.
+  if (tool.tasks == TaskUse::optional && !tasks_.room_for(call)) return false;
   return !tool.allowed || tool.allowed(workshop_, arguments) > workshop_.services.config()->mcp.task_after;
 }
 
 Task<Or<>> CodeService::as_task(Call& call, const Tool& tool, json::object arguments) {
-  const auto run = [this, tool, arguments](std::shared_ptr<Call> task) {
-    return run_tool(workshop_, tool, std::move(task), arguments);
+  const auto work = [this, tool, arguments](std::shared_ptr<Call> task) {
+    return run_on(this, std::move(task), tool, arguments);
   };
   const bool may_be_quick = modern(call.revision) && tool.allowed;
-  co_return co_await tasks_.begin(call, run, may_be_quick ? kQuick : milliseconds(0));
+  co_return co_await tasks_.begin(call, work, may_be_quick ? kQuick : milliseconds(0));
 }
 
 // --- prompts
@@ -319,7 +349,7 @@ Task<Or<>> CodeService::subscribe(Call& call) {
   auto* source = source_of(*uri);
   if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
   if (!call.ear) co_return fault(Code::invalid_request, "Invalid request: initialize before you subscribe");
-  if (call.ear->wishes.uris.size() >= kMostSubscriptions)
+  if (board_.wanted(call.tenant) >= kMostSubscriptions)
     co_return fault(Code::invalid_params, fmt::format("More than {} subscriptions", kMostSubscriptions));
   const auto name = co_await source->watch(call, *uri);
   if (!name) co_return tl::unexpected<Fault>(name.error());
@@ -343,7 +373,7 @@ Task<Or<>> CodeService::honour(Call& call, cove::mcp::Wishes& wishes) {
   std::set<std::string> honoured;
   for (const auto& uri : wishes.uris) {
     auto* source = source_of(uri);
-    if (source == nullptr) continue;
+    if (source == nullptr || board_.wanted(call.tenant) + honoured.size() >= kMostSubscriptions) continue;
     if (const auto name = co_await source->watch(call, uri)) honoured.insert(*name);
   }
   wishes.uris = std::move(honoured);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,12 @@ class CodeService : public cove::mcp::Service {
   Task<cove::mcp::Or<>> subscribe(cove::mcp::Call& call);
   Task<cove::mcp::Or<>> unsubscribe(cove::mcp::Call& call);
   Task<cove::mcp::Or<>> complete(cove::mcp::Call& call);
+  // All calls of tools go through here.
+  Task<cove::mcp::Or<>> run(cove::mcp::Call& call, Tool tool, boost::json::object arguments);
+  static Task<cove::mcp::Or<>> run_on(CodeService* self, std::shared_ptr<cove::mcp::Call> call, Tool tool,
+                                      boost::json::object arguments);
+  // Tells that the resources of a tenant are others; once for what happens within a moment.
+  static Task<> tell_of_resources(CodeService* self, std::string tenant);
   Task<cove::mcp::Or<>> as_task(cove::mcp::Call& call, const Tool& tool, boost::json::object arguments);
   // Whether this call is to become a task; the fault when it may not be what it is.
   cove::mcp::Or<bool> becomes_task(const cove::mcp::Call& call, const Tool& tool,
@@ -62,6 +69,7 @@ class CodeService : public cove::mcp::Service {
   cove::mcp::Board board_;
   cove::mcp::Tasks tasks_;
   Offer offer_;
+  std::set<std::string> changed_;  // tenants whose resources are others, and who will be told so
   cove::mcp::Seal seal_;
 };
 

@@ -78,7 +78,8 @@ void Telling::finish() {
 void Telling::log(Line::Stream stream, std::string_view text) {
   if (!call_.wants_log(Level::info) || text.empty()) return;
   const auto* name = stream == Line::Stream::out ? "stdout" : "stderr";
-  call_.log(Level::info, fmt::format("{}.{}", tool_, name), json::object{{"text", replace_invalid_utf8(text)}});
+  call_.log(Level::info, fmt::format("{}.{}", tool_, name),
+            json::object{{"text", replace_invalid_utf8(text)}, {"requestId", call_.id}});
 }
 
 }  // namespace cove::doors::mcp

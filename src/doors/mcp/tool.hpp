@@ -27,6 +27,7 @@ enum class TaskUse { forbidden, optional, required };
 struct Tool {
   boost::json::object definition;  // name, title, description, inputSchema, outputSchema, annotations
   std::function<Task<cove::mcp::Or<>>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
+  bool makes_files = false;  // or ends them: the list of resources is another one after it
   TaskUse tasks = TaskUse::forbidden;
   // How long a call may take, for those that may become tasks. Without it, too long to be waited for.
   std::function<std::chrono::milliseconds(const Workshop&, const boost::json::object& arguments)> allowed = {};

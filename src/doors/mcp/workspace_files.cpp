@@ -166,27 +166,24 @@ Task<Or<std::string>> WorkspaceFiles::watch(Call& call, std::string uri) {
   auto found = co_await workshop_.services.registry.find(call.tenant, place->session);
   if (!found) co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto name = workspace_uri(place->session, place->path);
-  if (watched_.contains({call.tenant, place->session})) co_return name;
-  if (watched_.size() >= kMostWatched)
+  if (watched_->contains({call.tenant, place->session})) co_return name;
+  if (watched_->size() >= kMostWatched)
     co_return fault(Code::internal, fmt::format("More than {} sessions are watched: try again later", kMostWatched));
-  watched_.emplace(call.tenant, place->session);
+  watched_->emplace(call.tenant, place->session);
   workshop_.services.tasks.spawn("watch a session's files", look(this, call.tenant, place->session));
   co_return name;
 }
 
 bool WorkspaceFiles::wanted(const std::string& tenant, const std::string& session) const {
-  for (const auto& uri : board_.wanted(tenant)) {
-    if (const auto place = workspace_place(uri); place && place->session == session) return true;
-  }
-  return false;
+  return board_.wants(tenant, workspace_uri(session, ""));
 }
 
 // As long as somebody wants to know, also over the end of a sandbox and the beginning of another of its name.
 Task<> WorkspaceFiles::look(WorkspaceFiles* self, std::string tenant, std::string session) {
   struct Leave {
-    std::set<std::pair<std::string, std::string>>& watched;
+    std::shared_ptr<Watched> watched;
     std::pair<std::string, std::string> key;
-    ~Leave() { watched.erase(key); }
+    ~Leave() { watched->erase(key); }
   } const leave{self->watched_, {tenant, session}};
   co_await async::sleep_for(kTogether);  // whoever asked for it is on the board by then
   while (self->wanted(tenant, session) && !self->workshop_.services.draining()) {

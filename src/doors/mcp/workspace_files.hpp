@@ -45,24 +45,9 @@ class WorkspaceFiles : public Resources {
 
   Workshop& workshop_;
   cove::mcp::Board& board_;
-  std::set<std::pair<std::string, std::string>> watched_;  // tenant, session
-};
-
-// What executions wrote that did not fit into their answers: execution://ID/stdout and stderr.
-class ExecutionOutputs : public Resources {
- public:
-  explicit ExecutionOutputs(Workshop& workshop) : workshop_(workshop) {}
-
-  [[nodiscard]] bool knows(std::string_view uri) const override;
-  [[nodiscard]] boost::json::array templates() const override;
-  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string place, std::size_t most) override;
-  Task<cove::mcp::Or<boost::json::array>> read(cove::mcp::Call& call, std::string uri) override;
-  Task<cove::mcp::Or<std::string>> watch(cove::mcp::Call& call, std::string uri) override;
-  Task<std::vector<std::string>> suggest(cove::mcp::Call& call, std::string variable,
-                                         boost::json::object others) override;
-
- private:
-  Workshop& workshop_;
+  // Tenant, session. Shared with those who look: one may be let go after us, when the server ends.
+  using Watched = std::set<std::pair<std::string, std::string>>;
+  std::shared_ptr<Watched> watched_ = std::make_shared<Watched>();
 };
 
 }  // namespace cove::doors::mcp
