@@ -58,6 +58,26 @@ def test_output_without_end_is_cut(client, session):
     assert wait_until(lambda: not processes_with(marker))
 
 
+def test_output_is_told_while_it_comes(client, session):
+    stream, number = client.open("tools/call", name="run_command", arguments={"command": "for i in 1 2 3; do echo line $i; sleep 0.3; done", "session_id": session}, _meta={"progressToken": "t"})
+    told = []
+    while (message := stream.next()) and message.get("id") != number:
+        told.append(message["params"])
+    assert all(one["progressToken"] == "t" for one in told) and [one["progress"] for one in told] == sorted({one["progress"] for one in told})
+    assert "".join(one["message"] for one in told) in "line 1\nline 2\nline 3\n" and len(told) >= 2
+    stream.close()
+
+
+def test_cancelling_ends_the_command(client, session):
+    marker = new_marker()
+    stream, number = client.open("tools/call", name="run_command", arguments={"command": f"(exec -a {marker} sleep 300) & wait", "session_id": session})
+    assert wait_until(lambda: processes_with(marker))
+    client.notify("notifications/cancelled", requestId=number)
+    assert wait_until(lambda: not processes_with(marker))
+    stream.close()
+    assert client.facts("run_command", command="echo on", session_id=session)["stdout"] == "on\n"
+
+
 def test_processes_in_the_background(client, server, session):
     begun = client.facts("run_command", command="echo one; read x; echo two $x; sleep 300", background=True, stdin="fed\n", session_id=session)
     process = begun["process_id"]
@@ -122,6 +142,8 @@ def test_a_session_that_ends_meanwhile(client):
     ("run_command", {}, "Missing required parameter: command"),
     ("run_command", {"command": ""}, "command is empty"),
     ("run_command", {"command": "a\0b"}, "command has a NUL"),
+    ("run_command", {"command": "#" * (1 << 17)}, "command is larger than"),
+    ("run_command", {"command": "ls", "env": {str(number): "x" * 100_000 for number in range(11)}}, "env must be at most"),
     ("run_command", {"command": ["ls"]}, "command must be a string"),
     ("run_command", {"command": "ls", "timeout": 0}, "timeout must be greater than 0"),
     ("run_command", {"command": "ls", "env": {"A": 1}}, "env.A must be a string"),

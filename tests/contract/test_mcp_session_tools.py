@@ -59,6 +59,12 @@ def test_a_session_is_made_found_listed_and_ended(client, server):
     assert name not in [one["session_id"] for one in client.facts("list_sessions")["sessions"]]
 
 
+def test_sessions_without_a_name_are_ended_by_a_reset(client):
+    client.facts("write_file", path="x", content="", language="ruby")
+    assert client.facts("reset_session", language="ruby")["ended"] == 1
+    assert client.facts("list_files", language="ruby")["entries"] == []
+
+
 @pytest.mark.parametrize("tool, arguments, words", [
     ("create_session", {"session_id": ""}, "session_id is empty"),
     ("create_session", {"session_id": "a\nb"}, "control character"),
@@ -78,9 +84,10 @@ def test_interrupting_code_keeps_its_state(client):
     client.facts("execute_code", language="python", code="x = 7", session_id=session)
     assert client.facts("interrupt", session_id=session)["interrupted"] == 0
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        running = pool.submit(client.facts, "execute_code", language="python", code="import time\nprint('go', flush=True)\nwhile True: time.sleep(0.1)", session_id=session)
-        assert wait_until(lambda: client.facts("interrupt", session_id=session)["interrupted"], patience=20)
-        assert running.result(30)["exit_code"] != 0
+        running = pool.submit(client.facts, "execute_code", language="python", code="import time\nwhile True: time.sleep(0.1)", session_id=session)
+        # One that comes before the first line runs finds nothing to interrupt.
+        assert wait_until(lambda: client.facts("interrupt", session_id=session) and running.done(), patience=20)
+        assert running.result()["exit_code"] != 0
     assert client.facts("execute_code", language="python", code="x", session_id=session)["stdout"] == "7\n"
 
 

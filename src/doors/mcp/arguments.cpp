@@ -15,6 +15,8 @@ const json::value* given(const json::object& arguments, std::string_view name) {
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
+constexpr std::size_t kMostWords = std::size_t{1} << 20;  // bytes of words that a program is started with
+
 tl::unexpected<Error> wrong_type(std::string_view name, std::string_view wanted) {
   return fail(Errc::invalid, fmt::format("Invalid argument: {} must be {}", name, wanted));
 }
@@ -59,6 +61,7 @@ Result<std::optional<std::uint64_t>> whole_argument(const json::object& argument
 
 Result<std::vector<std::string>> texts_argument(const json::object& arguments, std::string_view name) {
   std::vector<std::string> out;
+  std::size_t bytes = 0;
   const auto* value = given(arguments, name);
   if (value == nullptr) return out;
   if (!value->is_array()) return wrong_type(name, "a list of strings");
@@ -66,12 +69,15 @@ Result<std::vector<std::string>> texts_argument(const json::object& arguments, s
     if (!element.is_string()) return wrong_type(name, "a list of strings");
     out.emplace_back(element.as_string());
     if (out.back().find('\0') != std::string::npos) return wrong_type(name, "a list of strings without NUL");
+    bytes += out.back().size() + 1;
+    if (bytes > kMostWords) return wrong_type(name, fmt::format("at most {} bytes", kMostWords));
   }
   return out;
 }
 
 Result<std::vector<std::string>> variables_argument(const json::object& arguments, std::string_view name) {
   std::vector<std::string> out;
+  std::size_t bytes = 0;
   const auto* value = given(arguments, name);
   if (value == nullptr) return out;
   if (!value->is_object()) return wrong_type(name, "an object of strings");
@@ -80,6 +86,8 @@ Result<std::vector<std::string>> variables_argument(const json::object& argument
     auto variable = fmt::format("{}={}", std::string_view(key), std::string_view(element.as_string()));
     if (key.empty() || key.find('=') != std::string_view::npos || variable.find('\0') != std::string::npos)
       return wrong_type(name, "an object whose names are neither empty nor contain = or NUL");
+    bytes += variable.size() + 1;
+    if (bytes > kMostWords) return wrong_type(name, fmt::format("at most {} bytes", kMostWords));
     out.push_back(std::move(variable));
   }
   return out;

@@ -4,6 +4,7 @@
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/schema.hpp"
+#include "doors/mcp/telling.hpp"
 #include "doors/mcp/tool.hpp"
 #include "doors/mcp/workplace.hpp"
 #include "sandbox/name.hpp"
@@ -18,10 +19,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{100};
-constexpr std::chrono::seconds kHeartbeat{5};
 constexpr std::chrono::seconds kEndTime{10};                 // for a process to end when it is stopped
 constexpr std::size_t kMostOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
-constexpr std::size_t kTail = 1024;                          // of output, in one word of progress
+constexpr std::size_t kMostCommand = (std::size_t{128} << 10) - 1;  // as much as one word of a program may have
 constexpr std::size_t kMostInput = std::size_t{4} << 20;
 constexpr std::uint64_t kMostWait = 60;  // seconds
 constexpr std::uint64_t kMostBackgroundSeconds = 604'800;
@@ -39,6 +39,10 @@ Result<CommandRequest> parse(const Workshop& workshop, const json::object& argum
   CommandRequest request;
   COVE_TRY(request.session, session_argument(arguments, workshop.languages));
   COVE_TRY(request.command, needed_text(arguments, "command"));
+  if (request.command.size() > kMostCommand)
+    return fail(Errc::invalid, fmt::format("Invalid argument: command is larger than {} bytes: write it to a file with "
+                                           "write_file, and run that",
+                                           kMostCommand));
   if (request.command.empty()) return fail(Errc::invalid, "Invalid argument: command is empty");
   if (request.command.find('\0') != std::string::npos)
     return fail(Errc::invalid, "Invalid argument: command has a NUL");
@@ -86,42 +90,18 @@ struct Output {
   [[nodiscard]] std::size_t size() const { return out.size() + err.size(); }
 };
 
-// Tells of output while it comes, ten times a second at the most, and that it goes on where none does.
-class News {
- public:
-  explicit News(Call& call) : call_(call) {}
-
-  void add(const sandbox::Event& event) {
-    if (event.kind != sandbox::Event::Kind::out && event.kind != sandbox::Event::Kind::err) return;
-    text_ += event.bytes;
-    if (text_.size() > kTail) text_.erase(0, text_.size() - kTail);
-  }
-  void tell() {
-    const auto now = Clock::now();
-    if (now < last_ + kLook || (text_.empty() && now < last_ + kHeartbeat)) return;
-    last_ = now;
-    call_.progress(text_.empty() ? "running" : replace_invalid_utf8(text_));
-    text_.clear();
-  }
-
- private:
-  Call& call_;
-  std::string text_;
-  Clock::time_point last_ = Clock::now();
-};
-
-Task<Output> follow(Call& call, std::shared_ptr<sandbox::Process> process) {
-  Output output;
-  News news(call);
+Task<Ran> follow(Call& call, std::shared_ptr<sandbox::Process> process) {
+  Ran ran;
+  Telling telling(call, ran, kMostOutput, "run_command");
   sandbox::Reader reader(process, 1);
   while (true) {
     const auto batch = reader.take(kMostOutput);
     for (const auto& event : batch.events) {
-      output.add(event);
-      news.add(event);
+      if (event.kind == sandbox::Event::Kind::out) telling.add(Line::Stream::out, event.bytes);
+      if (event.kind == sandbox::Event::Kind::err) telling.add(Line::Stream::err, event.bytes);
     }
-    news.tell();
-    if (batch.over) co_return output;
+    telling.tell();
+    if (batch.over) co_return ran;
     if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + kLook);
     if (call.cancelled()) process->stop(sandbox::Reason::cancelled);
   }
@@ -156,7 +136,7 @@ std::string words_of(const json::object& facts) {
   return text;
 }
 
-json::object finished(const Session& session, const sandbox::Process& process, Output output) {
+json::object finished(const Session& session, const sandbox::Process& process, const Ran& output) {
   const auto& end = *process.end();
   const bool out_cut = end.out_bytes > kMostOutput;
   const bool err_cut = end.err_bytes > kMostOutput;
@@ -201,8 +181,8 @@ Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
   if (request->input) workshop.services.tasks.spawn("feed a command", feed(process, std::move(*request->input)));
   if (request->background) co_return begun(*session, *process);
   const sandbox::Attended attended(session->sandbox, process);
-  auto output = co_await follow(call, process);
-  co_return finished(*session, *process, std::move(output));
+  const auto output = co_await follow(call, process);
+  co_return finished(*session, *process, output);
 }
 
 // --- those in the background
@@ -272,12 +252,10 @@ Task<Or<>> process_output(Workshop& workshop, Call& call, json::object arguments
   const sandbox::Sandbox::Activity activity(named->sandbox);
   const auto first = from->value_or(1);
   const auto until = Clock::now() + std::chrono::ceil<milliseconds>(std::chrono::duration<double>(seconds));
-  News news(call);
   // The first event is only that it began.
   while (named->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !named->process->end() &&
          Clock::now() < until && !call.cancelled()) {
     co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
-    news.tell();
   }
   co_return told(*named, first);
 }

@@ -1,5 +1,7 @@
 #include "doors/mcp/telling.hpp"
 
+#include <fmt/format.h>
+
 #include "base/text.hpp"
 #include "doors/mcp/escaped.hpp"
 
@@ -75,8 +77,9 @@ void Telling::finish() {
 
 void Telling::log(Line::Stream stream, std::string_view text) {
   if (!call_.wants_log(Level::info) || text.empty()) return;
-  const auto* logger = stream == Line::Stream::out ? "execute_code.stdout" : "execute_code.stderr";
-  call_.log(Level::info, logger, json::object{{"text", replace_invalid_utf8(text)}, {"requestId", call_.id}});
+  const auto* name = stream == Line::Stream::out ? "stdout" : "stderr";
+  call_.log(Level::info, fmt::format("{}.{}", tool_, name),
+            json::object{{"text", replace_invalid_utf8(text)}, {"requestId", call_.id}});
 }
 
 }  // namespace cove::doors::mcp

@@ -13,8 +13,9 @@ namespace cove::doors::mcp {
 // answer can hold.
 class Telling {
  public:
-  // Both are borrowed. `most`: bytes that are kept of each stream.
-  Telling(cove::mcp::Call& call, Ran& ran, std::size_t most) : call_(call), ran_(ran), most_(most) {}
+  // Both are borrowed. `most`: bytes that are kept of each stream. `tool`: whose output it is, in the log.
+  Telling(cove::mcp::Call& call, Ran& ran, std::size_t most, std::string_view tool = "execute_code")
+      : call_(call), ran_(ran), most_(most), tool_(tool) {}
 
   void add(Line::Stream stream, std::string_view text);
   void tell();
@@ -28,6 +29,7 @@ class Telling {
   cove::mcp::Call& call_;
   Ran& ran_;
   std::size_t most_;
+  std::string_view tool_;
   std::size_t room_ = kMostLineBytes;
   std::string news_;
   std::string out_part_;
