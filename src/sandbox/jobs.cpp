@@ -116,12 +116,6 @@ std::string fine_time(std::int64_t unix_ms) {
   return fmt::format("{}.{:03}Z", text, unix_ms % 1000);
 }
 
-async::Task<> feed(std::shared_ptr<Process> process, std::string input) {
-  // Input that it does not take is not an error of its.
-  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
-    const auto ended = process->end_input();
-}
-
 // What was cut off in the middle of a character is cut off before it.
 std::string shown(std::string_view kept, std::uint64_t written) {
   if (written > kept.size()) kept.remove_suffix(unfinished_utf8(kept));

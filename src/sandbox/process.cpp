@@ -331,4 +331,9 @@ Reader::Batch Reader::take(std::size_t bytes) {
   return batch;
 }
 
+async::Task<> feed(std::shared_ptr<Process> process, std::string input) {
+  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
+    const auto ended = process->end_input();
+}
+
 }  // namespace cove::sandbox

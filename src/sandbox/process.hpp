@@ -194,4 +194,7 @@ class Reader {
   std::chrono::steady_clock::time_point progress_;
 };
 
+// Gives a process all of its input and then the end. What it does not take is not an error of anybody's.
+async::Task<> feed(std::shared_ptr<Process> process, std::string input);
+
 }  // namespace cove::sandbox

@@ -347,3 +347,10 @@ def test_200_calls_at_concurrency_8(server):
         assert all(pool.map(one, range(200)))
     for which in clients[:4]:
         which.close()
+
+
+def test_b02_a_program_knows_the_trace_of_its_call(client):
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    call = {"name": "execute_code", "arguments": {"language": "bash", "code": "echo $TRACEPARENT:$TRACESTATE:$BAGGAGE"}}
+    told = client.request("tools/call", **call, _meta={"traceparent": parent, "tracestate": "a=1", "baggage": "bad\nvalue"})
+    assert told["structuredContent"]["stdout"] == f"{parent}:a=1:\n"

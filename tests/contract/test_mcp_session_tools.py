@@ -43,6 +43,20 @@ def test_d41_d42_no_arguments_and_others(client):
         assert client.call(tool, colour="red")["isError"] is False, tool
 
 
+def test_d46_every_tool_answers_in_the_form_it_promised(client):
+    """The client holds each answer against the tool's schema; here every tool has its turn."""
+    name = new_id()
+    process = client.facts("run_command", command="sleep 300", background=True, session_id=name)["process_id"]
+    calls = {"create_session": {"session_id": new_id()}, "execute_code": {"language": "python", "code": "1"}, "validate_code": {"language": "python", "code": "1"},
+             "write_file": {"path": "a", "content": "b"}, "read_file": {"path": "a"}, "list_files": {}, "run_command": {"command": "true"}, "process_output": {"process_id": process},
+             "stop_process": {"process_id": process}, "interrupt": {}, "delete_file": {"path": "a"}, "list_sessions": {}, "list_languages": {}, "reset_session": {"language": "lua"}}
+    for tool, arguments in calls.items():
+        named = {"session_id": name} if "session_id" in client.tools[tool]["inputSchema"].get("properties", {}) and tool != "reset_session" else {}
+        client.facts(tool, **{**named, **arguments})
+    client.facts("close_session", session_id=name)
+    assert set(client.tools) == {*calls, "close_session", "install_packages"}  # whose answers test_mcp_install_tool.py looks at
+
+
 def test_a_session_is_made_found_listed_and_ended(client, server):
     made = client.facts("create_session")
     name = made["session_id"]

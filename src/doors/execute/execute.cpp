@@ -19,7 +19,7 @@ struct Run {
   Place place;
   std::string tenant;
   std::vector<Input> inputs;
-  sandbox::Lease workplace;
+  sandbox::Lease allowance;
   std::shared_ptr<sandbox::Process> process;
   Clock::time_point began;
 };
@@ -30,12 +30,6 @@ std::string run_name() {
 
 std::function<bool()> gone(const http::Exchange& exchange) {
   return [&exchange] { return exchange.client_gone(); };
-}
-
-// Input that the program does not take is not an error of the program's.
-Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
-  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
-    const auto ended = process->end_input();
 }
 
 // Everything up to the start of the program; what is wrong by then is an answer of its own.
@@ -56,9 +50,9 @@ Task<Or<Run>> begin(Services& services, http::Exchange& exchange, Operation oper
   if (!inputs) co_return Refused(inputs.error());
 
   WorkplaceOptions options{.name = run_name()};
-  auto workplace = co_await make_workplace(services, principal, operation, std::move(options));
-  if (!workplace) co_return Refused(workplace.error());
-  const auto staged = co_await stage(services, workplace->sandbox(), *inputs, gone(exchange));
+  auto allowance = co_await make_allowance(services, principal, operation, std::move(options));
+  if (!allowance) co_return Refused(allowance.error());
+  const auto staged = co_await stage(services, allowance->sandbox(), *inputs, gone(exchange));
   if (!staged) co_return Refused(answer_to(staged.error(), *config));
 
   const auto limit = config->execute.output_limit_bytes;
@@ -75,17 +69,18 @@ Task<Or<Run>> begin(Services& services, http::Exchange& exchange, Operation oper
       .code = std::move(request.code),
       .echo = request.echo ? sandbox::Program::Echo::last_expression : sandbox::Program::Echo::none,
       .cpu = std::chrono::ceil<std::chrono::seconds>(config->execute.cpu_time)};
-  auto started = co_await start_program(workplace->sandbox(), std::move(program), std::move(process));
+  auto started = co_await start_program(allowance->sandbox(), std::move(program), std::move(process));
   if (!started) co_return Refused(answer_to(started.error(), *config));
   const auto& end = (*started)->end();
   if (end && (end->reason == sandbox::Reason::not_started || end->reason == sandbox::Reason::pids))
     co_return refuse(500, fmt::format("The executor could not start: {}", end->note));
   const auto began = Clock::now();
-  if (request.input) services.registry.tasks().spawn("feed a program", feed(*started, std::move(*request.input)));
+  if (request.input)
+    services.registry.tasks().spawn("feed a program", sandbox::feed(*started, std::move(*request.input)));
   co_return Run{.place = std::move(*place),
                 .tenant = principal.tenant,
                 .inputs = std::move(*inputs),
-                .workplace = std::move(*workplace),
+                .allowance = std::move(*allowance),
                 .process = std::move(*started),
                 .began = began};
 }
@@ -102,7 +97,7 @@ Task<Result<Finished>> finish(Services& services, Run& run, std::function<bool()
   Finished finished;
   // Of a sandbox that has gone nothing can be read.
   if (end.reason != sandbox::Reason::sandbox_gone) {
-    auto files = co_await collect(services, run.workplace.sandbox(), end, run.tenant, run.inputs, std::move(abandoned));
+    auto files = co_await collect(services, run.allowance.sandbox(), end, run.tenant, run.inputs, std::move(abandoned));
     if (!files) co_return tl::unexpected<Error>(files.error());
     finished.files = std::move(*files);
   }

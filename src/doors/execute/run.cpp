@@ -171,7 +171,7 @@ jail::Limits limits_of(const config::Config& config) {
           .cpu_millis = config.sandbox.cpu_millis};
 }
 
-Task<Or<sandbox::Lease>> make_workplace(Services& services, const http::Principal& principal, Operation operation,
+Task<Or<sandbox::Lease>> make_allowance(Services& services, const http::Principal& principal, Operation operation,
                                         WorkplaceOptions options) {
   const auto config = services.config();
   sandbox::CreateRequest request;

@@ -30,7 +30,7 @@ struct WorkplaceOptions {
   std::chrono::milliseconds ttl{0};  // 0: until its work is done
   sandbox::Purpose purpose = sandbox::Purpose::throwaway;
 };
-Task<Or<sandbox::Lease>> make_workplace(Services& services, const http::Principal& principal, Operation operation,
+Task<Or<sandbox::Lease>> make_allowance(Services& services, const http::Principal& principal, Operation operation,
                                         WorkplaceOptions options);
 
 // "K=V", what programs and commands of this door find besides what every process does.

@@ -46,13 +46,13 @@ Task<> create(Services& services, http::Exchange& exchange) {
   const auto inputs = co_await find_inputs(services, principal.tenant, request.files, Entrypoint::allowed);
   if (!inputs) co_return co_await send(exchange, inputs.error());
   WorkplaceOptions options{.name = session_name(), .ttl = request.ttl, .purpose = sandbox::Purpose::named};
-  auto workplace = co_await make_workplace(services, principal, Operation::session_create, std::move(options));
-  if (!workplace) co_return co_await send(exchange, std::move(workplace.error()));
-  const auto staged = co_await stage(services, workplace->sandbox(), *inputs, gone(exchange));
+  auto allowance = co_await make_allowance(services, principal, Operation::session_create, std::move(options));
+  if (!allowance) co_return co_await send(exchange, std::move(allowance.error()));
+  const auto staged = co_await stage(services, allowance->sandbox(), *inputs, gone(exchange));
   if (!staged) co_return co_await send(exchange, answer_to(staged.error(), *services.config()));
   // Nobody knows its name: it would only lie there until its time is over.
   if (exchange.client_gone()) co_return;
-  const auto session = workplace->give_away();
+  const auto session = allowance->give_away();
   place->running.set(Outcome::ok);
   const auto expires = session->expires_unix_ms();
   co_await send(exchange, json(201, fmt::format(R"({{"session_id":"{}","expires_at":{}.{:03}}})", session->name(),

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "doors/mcp/allowance.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
+#include "doors/mcp/run.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/telling.hpp"
 #include "doors/mcp/tool.hpp"
-#include "doors/mcp/workplace.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::mcp {
@@ -63,19 +64,15 @@ Result<CommandRequest> parse(const Workshop& workshop, const json::object& argum
 }
 
 sandbox::ProcessRequest process_of(const CommandRequest& request, const Call& call) {
+  auto variables = trace_variables(call);
+  variables.insert(variables.end(), request.variables.begin(), request.variables.end());
   return {.kind = request.background ? sandbox::ProcessKind::background : sandbox::ProcessKind::exec,
           .argv = {"bash", "-c", request.command},
-          .variables = request.variables,
+          .variables = std::move(variables),
           .timeout = request.timeout,
           .input = request.input ? sandbox::InputMode::open : sandbox::InputMode::none,
           .output_limit = request.background ? sandbox::ProcessRequest().output_limit : kMostOutput,
           .abandoned = [&call] { return call.cancelled(); }};
-}
-
-// Input that the program does not take is not an error of the program's.
-Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
-  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
-    const auto ended = process->end_input();
 }
 
 // What a process wrote, as far as it was read.
@@ -178,7 +175,8 @@ Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
     session->sandbox->forget(process);
     co_return sorry(fmt::format("The command was not started: {}", why));
   }
-  if (request->input) workshop.services.tasks.spawn("feed a command", feed(process, std::move(*request->input)));
+  if (request->input)
+    workshop.services.tasks.spawn("feed a command", sandbox::feed(process, std::move(*request->input)));
   if (request->background) co_return begun(*session, *process);
   const sandbox::Attended attended(session->sandbox, process);
   const auto output = co_await follow(call, process);

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
+#include "doors/mcp/allowance.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/run_answer.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
-#include "doors/mcp/workplace.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -159,30 +160,38 @@ json::object output_schema() {
                 {"exit_code", "stdout", "stderr", "duration_ms", "timed_out", "session_id"});
 }
 
+// Written for a model: it reads this before anything else.
+std::string description(const config::Config& config) {
+  return fmt::format(
+      "Runs code in a secure sandbox and returns its output. Python and JavaScript keep variables, functions, classes "
+      "and imports between calls of one session, the value of the last expression is returned, and await may stand at "
+      "the top level; plots come back as images. Other languages run as programs, and so does code that is given "
+      "stdin, args or env, which then does not see the variables. The working directory is /workspace: files stay "
+      "there between calls, and those that a run writes are returned as links. Without session_id there is one "
+      "session for each language; give a session_id to share one between languages and to come back to it later "
+      "(it ends when it was not used for {} minutes). There is no network. A run may take {} seconds unless timeout "
+      "says otherwise, {} at the most. Output is cut after {} a stream: write more than that to a file.",
+      std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(),
+      std::chrono::duration_cast<std::chrono::seconds>(config.mcp.timeout).count(),
+      std::chrono::duration_cast<std::chrono::seconds>(config.exec.max_timeout).count(),
+      format_size(config.exec.output_limit_bytes));
+}
+
 }  // namespace
 
-Tool execute_tool(const config::Languages& languages) {
+Tool execute_tool(const config::Languages& languages, const config::Config& config) {
   Tool tool;
-  tool.definition = {
-      {"name", "execute_code"},
-      {"title", "Run code"},
-      {"description",
-       "Runs code in a secure sandbox and returns its output. Python and JavaScript keep variables, functions, classes "
-       "and imports between calls of one session, the value of the last expression is returned, and await may stand at "
-       "the top level; plots come back as images. Other languages run as programs, and so does code that is given "
-       "stdin, args or env, which then does not see the variables. The working directory is /workspace: files stay "
-       "there between calls, and those that a run writes are returned as links. Without session_id there is one "
-       "session for each language; give a session_id to share one between languages and to come back to it later "
-       "(it ends when it was not used for an hour). There is no network. A run may take 30 seconds unless timeout "
-       "says otherwise. Output is cut after 1 MiB a stream: write more than that to a file."},
-      {"inputSchema", input_schema(languages)},
-      {"outputSchema", output_schema()},
-      {"annotations",
-       {{"readOnlyHint", false},
-        {"destructiveHint", false},
-        {"idempotentHint", true},
-        {"openWorldHint", false},
-        {"supportsStreaming", true}}}};
+  tool.definition = {{"name", "execute_code"},
+                     {"title", "Run code"},
+                     {"description", description(config)},
+                     {"inputSchema", input_schema(languages)},
+                     {"outputSchema", output_schema()},
+                     {"annotations",
+                      {{"readOnlyHint", false},
+                       {"destructiveHint", false},
+                       {"idempotentHint", true},
+                       {"openWorldHint", false},
+                       {"supportsStreaming", true}}}};
   tool.run = execute;
   tool.tasks = TaskUse::optional;
   tool.allowed = allowed_time;

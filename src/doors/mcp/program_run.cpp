@@ -1,4 +1,6 @@
 // Code as a program of its own, in the workspace of a session.
+#include <algorithm>
+
 #include "doors/mcp/runners.hpp"
 #include "doors/mcp/telling.hpp"
 #include "sandbox/lease.hpp"
@@ -14,12 +16,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::size_t kBatch = std::size_t{256} << 10;
 constexpr int kNotFound = 127;  // as shells say it
-
-// Input that the program does not take is not an error of the program's.
-Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
-  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
-    const auto ended = process->end_input();
-}
 
 Task<Result<std::shared_ptr<sandbox::Process>>> start(std::shared_ptr<sandbox::Sandbox> sandbox, RunRequest request,
                                                       std::string path, sandbox::ProcessRequest process) {
@@ -61,7 +57,9 @@ Task<Result<Started>> run_program(Services& services, Call& call, Session& sessi
   const auto limit = services.config()->exec.output_limit_bytes;
   const auto language = request.language;
   auto input = std::move(request.input);
-  sandbox::ProcessRequest process{.variables = std::move(request.variables),
+  auto variables = trace_variables(call);
+  std::ranges::move(request.variables, std::back_inserter(variables));  // those that were asked for win
+  sandbox::ProcessRequest process{.variables = std::move(variables),
                                   .timeout = request.timeout,
                                   .input = input ? sandbox::InputMode::open : sandbox::InputMode::none,
                                   .output_limit = limit,
@@ -71,7 +69,7 @@ Task<Result<Started>> run_program(Services& services, Call& call, Session& sessi
   if (!begun) co_return tl::unexpected<Error>(begun.error());
   const auto running = *begun;
   const sandbox::Attended attended(session.sandbox, running);
-  if (input) services.tasks.spawn("feed a program", feed(running, std::move(*input)));
+  if (input) services.tasks.spawn("feed a program", sandbox::feed(running, std::move(*input)));
   Started started;
   Telling telling(call, started.ran, limit);
   sandbox::Reader reader(running, 1);

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/text.hpp"
 #include "doors/mcp/recent_outputs.hpp"
 #include "doors/mcp/runners.hpp"
+#include "mcp/envelope.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -66,6 +70,22 @@ Task<Result<>> keep_images(Session& session, std::vector<Image> images, Ran& ran
 }
 
 }  // namespace
+
+std::vector<std::string> trace_variables(const Call& call) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kNames{
+      {{"traceparent", "TRACEPARENT"}, {"tracestate", "TRACESTATE"}, {"baggage", "BAGGAGE"}}};
+  constexpr std::size_t kLongestTrace = 8192;
+  std::vector<std::string> out;
+  const auto* meta = cove::mcp::meta_of(call.params);
+  for (const auto& [name, variable] : kNames) {
+    const auto* value = meta != nullptr ? meta->if_contains(name) : nullptr;
+    if (value == nullptr || !value->is_string() || value->as_string().size() > kLongestTrace) continue;
+    const std::string_view text = value->as_string();
+    if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; }))
+      out.push_back(fmt::format("{}={}", variable, text));
+  }
+  return out;
+}
 
 bool keeps_state(const config::Language& language) {
   return sandbox::find_kernel_language(language.name).has_value();

@@ -64,6 +64,10 @@ struct Ran {
   bool not_started = false;        // the last note says why
 };
 
+// What a program is told of the trace that its call belongs to, as variables: TRACEPARENT and its like (W3C), from the
+// call's _meta. What is not of their form is left out.
+std::vector<std::string> trace_variables(const cove::mcp::Call& call);
+
 // Whether its variables stay between calls of one session.
 bool keeps_state(const config::Language& language);
 

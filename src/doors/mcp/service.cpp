@@ -10,6 +10,7 @@
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/execution_outputs.hpp"
 #include "doors/mcp/fixtures/fixtures.hpp"
+#include "doors/mcp/run.hpp"
 #include "doors/mcp/suggestions.hpp"
 #include "doors/mcp/workspace_files.hpp"
 #include "mcp/page.hpp"
@@ -88,9 +89,9 @@ std::optional<Fault> wrong_arguments(const Prompt& prompt, const json::object& a
 
 }  // namespace
 
-std::vector<Tool> all_tools(const config::Languages& languages) {
+std::vector<Tool> all_tools(const config::Languages& languages, const config::Config& config) {
   std::vector<Tool> tools;
-  tools.push_back(execute_tool(languages));
+  tools.push_back(execute_tool(languages, config));
   tools.push_back(validate_tool(languages));
   tools.push_back(reset_tool(languages));
   tools.push_back(write_file_tool(languages));
@@ -122,7 +123,9 @@ CodeService::CodeService(boost::asio::any_io_executor executor, Services& servic
                 .sessions = Sessions(services),
                 .languages = config::Languages::built_in().value()},  // tested: what is built in can be read
       tasks_(std::move(executor), services.tasks, board_, {}),
-      offer_{.tools = all_tools(workshop_.languages), .prompts = all_prompts(workshop_), .resources = {}} {
+      offer_{.tools = all_tools(workshop_.languages, *services.config()),
+             .prompts = all_prompts(workshop_),
+             .resources = {}} {
   offer_.resources.push_back(std::make_unique<WorkspaceFiles>(workshop_, board_));
   offer_.resources.push_back(std::make_unique<ExecutionOutputs>(workshop_));
   if (services.config()->mcp.fixtures)
@@ -137,7 +140,7 @@ std::string CodeService::instructions() const {
   std::string live;
   std::string rest;
   for (const auto& language : workshop_.languages.all()) {
-    auto& names = language.name == "python" || language.name == "javascript" ? live : rest;
+    auto& names = keeps_state(language) ? live : rest;
     names += (names.empty() ? "" : ", ") + language.name;
   }
   const auto config = workshop_.services.config();

@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "base/random.hpp"
-#include "doors/mcp/workplace.hpp"
+#include "doors/mcp/allowance.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::mcp {

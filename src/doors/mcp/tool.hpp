@@ -38,9 +38,9 @@ struct Tool {
 // What the argument `timeout` (seconds) allows, or its absence; as far as the operator lets it.
 std::chrono::milliseconds allowed_time(const Workshop& workshop, const boost::json::object& arguments);
 
-std::vector<Tool> all_tools(const config::Languages& languages);
+std::vector<Tool> all_tools(const config::Languages& languages, const config::Config& config);
 // In the other files.
-Tool execute_tool(const config::Languages& languages);
+Tool execute_tool(const config::Languages& languages, const config::Config& config);
 Tool reset_tool(const config::Languages& languages);
 Tool validate_tool(const config::Languages& languages);
 Tool write_file_tool(const config::Languages& languages);

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "doors/mcp/allowance.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/basic_check.hpp"
 #include "doors/mcp/checkers.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
-#include "doors/mcp/workplace.hpp"
 #include "doors/mcp/workspace.hpp"
 
 namespace cove::doors::mcp {

@@ -56,12 +56,6 @@ json::object result_of(const sandbox::Process& process, const Services& services
   return object;
 }
 
-// Input that the command does not take is not an error of the command's.
-Task<> feed(std::shared_ptr<sandbox::Process> process, std::string input) {
-  if (co_await process->write_input(std::move(input))) [[maybe_unused]]
-    const auto ended = process->end_input();
-}
-
 Task<> exec(Services& services, http::Exchange& exchange) {
   const auto body = co_await read_object(services, exchange);
   if (!body) co_return co_await refuse(exchange, body.error());
@@ -93,7 +87,7 @@ Task<> exec(Services& services, http::Exchange& exchange) {
   const auto process = *started;
   const sandbox::Attended attended(*found, process);
   if (process->request().input == sandbox::InputMode::open)
-    services.registry.tasks().spawn("feed a command", feed(process, std::move(request->input)));
+    services.registry.tasks().spawn("feed a command", sandbox::feed(process, std::move(request->input)));
   if (streaming)
     co_await stream_events(services, exchange, process, 1);
   else

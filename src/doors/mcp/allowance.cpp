@@ -1,4 +1,4 @@
-#include "doors/mcp/workplace.hpp"
+#include "doors/mcp/allowance.hpp"
 
 #include <fmt/format.h>
 
