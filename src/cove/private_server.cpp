@@ -80,10 +80,13 @@ Result<> write_address(const Place& place, const config::Endpoint& endpoint, con
 }
 
 config::LoadInput load_input(const PrivateServerOptions& options) {
+  auto environment = config::cove_environment();
+  // As `cove run`: who starts it for himself is served, with the limits that his host can enforce.
+  environment.try_emplace("COVE_ALLOW_DEGRADED", "true");
   return {
       .file = options.config_file,
       .default_state_dir = options.state_dir,
-      .environment = config::cove_environment(),
+      .environment = std::move(environment),
       .flags = {
           {"listen", "127.0.0.1:0"}, {"state_dir", options.state_dir}, {"log.level", "warn"}, {"log.access", "false"}}};
 }

@@ -195,6 +195,21 @@ def test_the_server_goes_when_nobody_is_left():
         assert "hello" in texts(messages[0]["result"])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_works_for_a_user_without_rights(tmp_path_factory):
+    """With what the host can enforce for such a user, as `cove run`."""
+    home = tmp_path_factory.mktemp("home")
+    for directory in (home, *list(home.parents)[:-2]):
+        directory.chmod(0o755)
+    os.chown(home, 54321, 54321)
+    run = lambda *words: cove("mcp", *words, stdin=json.dumps(call()).encode(), env={**QUIET, "HOME": str(home)}, user=54321)
+    try:
+        said = run()
+        assert said.status == 0 and said.stderr == b"" and "hello" in texts(json.loads(said.stdout)["result"])
+    finally:
+        assert run("stop").status == 0
+
+
 def test_nobody_else_can_use_the_server(flags, state):
     """It is on this machine's loopback, but its key is in a file for our eyes."""
     with Stdio(*flags, env=QUIET) as client:
