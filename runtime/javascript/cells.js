@@ -41,8 +41,7 @@ class Cells {
 
   evaluate(code, file) {
     return new Promise((resolve, reject) => {
-      // Code that is evaluated so may not import() by itself: kernel.js does.
-      const expression = `${code.replace(/\bimport(?=\s*\()/g, '__import')}\n//# sourceURL=${file}`;
+      const expression = `${withOwnImport(code)}\n//# sourceURL=${file}`;
       const answered = (failed, answer) => {
         if (failed) return reject(new Error(failed.message));
         const { result, exceptionDetails } = answer;
@@ -79,6 +78,13 @@ class Cells {
   release() {
     this.session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
   }
+}
+
+// Code that is evaluated so may not import() by itself: kernel.js does. Texts, comments and methods of that name stay.
+function withOwnImport(code) {
+  const text = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/\/[^\n]*|\/\*[\s\S]*?\*\//.source;
+  const called = /(?<![.\w$])import(?=\s*\()/.source;
+  return code.replace(new RegExp(`${text}|${called}`, 'g'), (found) => (found === 'import' ? '__import' : found));
 }
 
 // A name may be declared again, but not with `const` what was declared with `let`, or the other way round: then as it was.

@@ -58,6 +58,11 @@ def test_d50_javascript_keeps_everything_too(client):
     assert anew["stdout"] == "'undefined'\n" and "status 7" in anew["note"]
 
 
+def test_javascript_imports_and_texts_that_say_so_stay(client):
+    code = "const o = {import: x => x}; // import (\nconst os = await import('os'); [typeof os.cpus, 'import (x)', `import(y)`, o.import(3)].join()"
+    assert run(client, code, "javascript")["stdout"] == "'function,import (x),import(y),3'\n"
+
+
 def test_d51_languages_do_not_see_each_other(client):
     run(client, "x = 'python'")
     run(client, "var x = 'javascript'; require('fs').writeFileSync('mine', '')", "javascript")
