@@ -110,8 +110,20 @@ function placed(thrown, details, code, file) {
   return thrown;
 }
 
-// What somebody threw, for people: without the frames that are ours.
+const MOST = 65536; // of what is told of an error
+
+// What somebody threw, for people. What it does to those who look at it is its own affair.
 function told(thrown) {
+  try {
+    const { ename, evalue, lines } = looked(thrown);
+    return { ename: ename.slice(0, MOST), evalue: evalue.slice(0, MOST), lines: lines.join('\n').slice(0, MOST).split('\n') };
+  } catch {
+    return { ename: 'Uncaught', evalue: 'something that cannot be shown', lines: ['Uncaught: something that cannot be shown'] };
+  }
+}
+
+// Without the frames that are ours.
+function looked(thrown) {
   if (!util.types.isNativeError(thrown) && !(thrown instanceof Error)) {
     return { ename: 'Uncaught', evalue: util.inspect(thrown), lines: [`Uncaught ${util.inspect(thrown)}`] };
   }

@@ -159,14 +159,14 @@ int print_config(const McpArguments& arguments) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--url", arguments.server.url);
-  add("--key", arguments.server.key);
   if (!arguments.state_dir.empty()) add("--state-dir", state_dir_of(arguments));
   add("--config", arguments.config_file);
   Result<> put;
   if (arguments.client.empty()) {
-    put = put_line(mcp_configs(program, words));
+    put = put_line(mcp_configs({.program = program, .arguments = words, .key = arguments.server.key}));
   } else {
-    const auto config = mcp_config({.client = arguments.client, .program = program, .arguments = words});
+    const auto config =
+        mcp_config({.client = arguments.client, .program = program, .arguments = words, .key = arguments.server.key});
     if (!config) return complain(arguments.server, config.error(), 2);
     put = put_line(pretty(*config));
   }

@@ -14,10 +14,11 @@ struct McpConfig {
   std::string client;  // "claude-desktop", "claude-code", "cursor", "vscode"
   std::string program;
   Words arguments;  // of the program
+  std::string key;  // for its environment: command lines are seen by everybody
 };
 // The client's own file as JSON. Errc::invalid for a client we do not know.
 Result<boost::json::object> mcp_config(const McpConfig& config);
 // For all of them, with where each belongs.
-std::string mcp_configs(const std::string& program, const Words& arguments);
+std::string mcp_configs(McpConfig config);
 
 }  // namespace cove::cli

@@ -48,17 +48,20 @@ Result<json::object> mcp_config(const McpConfig& config) {
   if (client->says_type) server["type"] = "stdio";
   server["command"] = config.program;
   server["args"] = json::array(config.arguments.begin(), config.arguments.end());
+  if (!config.key.empty()) server["env"] = {{"COVE_API_KEY", config.key}};
   return json::object{{client->servers, json::object{{"cove", std::move(server)}}}};
 }
 
-std::string mcp_configs(const std::string& program, const Words& arguments) {
+std::string mcp_configs(McpConfig config) {
   std::string out;
   for (const auto& client : kClients) {
-    const auto config = mcp_config({.client = std::string(client.name), .program = program, .arguments = arguments});
-    out += fmt::format("{}: {}\n{}\n\n", client.title, client.file, pretty(*config));
+    config.client = client.name;
+    out += fmt::format("{}: {}\n{}\n\n", client.title, client.file, pretty(*mcp_config(config)));
     if (client.name != "claude-code") continue;
-    out += "  or: claude mcp add cove -- " + quoted(program);
-    for (const auto& word : arguments) out += " " + quoted(word);
+    out += "  or: claude mcp add cove ";
+    if (!config.key.empty()) out += "--env COVE_API_KEY=KEY ";
+    out += "-- " + quoted(config.program);
+    for (const auto& word : config.arguments) out += " " + quoted(word);
     out += "\n\n";
   }
   out.erase(out.size() - 2);

@@ -93,6 +93,7 @@ class Call {
 
  private:
   friend class Peer;
+  std::shared_ptr<void> burden_;  // what its params take
   async::Signal changed_;
   std::shared_ptr<Outlet> outlet_;
   std::shared_ptr<Asker> asker_;

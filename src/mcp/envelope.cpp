@@ -1,5 +1,7 @@
 #include "mcp/envelope.hpp"
 
+#include "mcp/call.hpp"
+
 #include <fmt/format.h>
 
 namespace cove::mcp {
@@ -33,7 +35,10 @@ Or<Envelope> read_envelope(const json::object& params) {
                  json::object{{"supported", json::array{name_of(kModern)}}, {"requested", *version}});
   Envelope envelope{.capabilities = capabilities->as_object()};
   const auto* level = meta->if_contains(envelope_key("logLevel"));
-  if (level != nullptr && level->is_string()) envelope.log_level = std::string(level->as_string());
+  if (level != nullptr && (!level->is_string() || !find_level(std::string_view(level->as_string()))))
+    return fault(Code::invalid_params,
+                 fmt::format("Invalid params: _meta {} must be one of {}", envelope_key("logLevel"), level_names()));
+  if (level != nullptr) envelope.log_level = std::string(level->as_string());
   return envelope;
 }
 

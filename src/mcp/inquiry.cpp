@@ -18,8 +18,10 @@ void Inquiry::hear(const Message& response) {
   if (found == pending_.end() || found->second.answer) return;
   if (response.answer.is_object())
     found->second.answer = response.answer.as_object();
-  else
+  else if (!response.fault.message.empty())
     found->second.answer = tl::unexpected<Fault>(response.fault);
+  else
+    found->second.answer = fault(Code::invalid_params, "The client's answer is no object");
   found->second.call.changed().notify_all();
 }
 

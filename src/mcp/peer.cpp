@@ -16,6 +16,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostInBatch = 100;
+constexpr std::size_t kMostBatchBytes = std::size_t{8} << 20;  // of the answers
+constexpr std::size_t kMostCapabilities = std::size_t{64} << 10;
 constexpr std::size_t kMostCalls = 256;  // of one client at once
 constexpr std::size_t kMostWishes = 100;
 constexpr std::chrono::milliseconds kLookForEnd{500};
@@ -86,10 +88,15 @@ class Batch : public Outlet {
     if (!answers_.empty()) outlet_->send_batch(std::move(answers_));
   }
   void send(json::object message) override {
-    if (message.contains("method"))
-      outlet_->send(std::move(message));
+    if (message.contains("method")) return outlet_->send(std::move(message));
+    const auto size = json::serialize(message).size();
+    if (bytes_ + size > kMostBatchBytes && message.contains("result"))
+      message = error_message(message.at("id"),
+                              {Code::internal, "The answers to this batch are too long together: ask by itself"},
+                              UnknownId::null);
     else
-      answers_.push_back(std::move(message));
+      bytes_ += size;
+    answers_.push_back(std::move(message));
   }
 
  private:
@@ -98,6 +105,7 @@ class Batch : public Outlet {
 
   std::shared_ptr<Outlet> outlet_;
   json::array answers_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace
@@ -183,7 +191,10 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   if (calls_.contains(id)) return refuse_it(Code::invalid_request, "Invalid request: a request with this id is served");
   if (calls_.size() >= kMostCalls)
     return refuse_it(Code::internal, fmt::format("More than {} requests at once", kMostCalls));
+  auto burden = service_.burden.take(options_.tenant, weight_of(value));
+  if (!burden) return refuse_it(Code::internal, "Too much is asked at once: wait for answers, and ask again");
   const auto call = std::make_shared<Call>(executor_, outlet);
+  call->burden_ = std::move(burden);
   call->revision = revision();
   call->bare = !initialized();
   call->tenant = options_.tenant;
@@ -267,6 +278,8 @@ Task<Or<>> Peer::answer(Call& call) {
 
 Or<> Peer::initialize(const json::object& params) {
   if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is initialized already");
+  if (weight_of(object_of(params, "capabilities")) > kMostCapabilities)
+    return fault(Code::invalid_params, "Invalid params: capabilities is too large");
   revision_ = negotiate(text_of(params, "protocolVersion"));
   capabilities_ = object_of(params, "capabilities");
   const auto tell = [weak = weak_from_this()](std::string_view method, json::object news) {

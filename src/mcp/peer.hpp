@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "async/task_group.hpp"
+#include "mcp/burden.hpp"
 #include "mcp/call.hpp"
 #include "mcp/inquiry.hpp"
 #include "mcp/seal.hpp"
@@ -18,6 +19,7 @@ namespace cove::mcp {
 // What a server offers: everything that is not the protocol's own.
 class Service {
  public:
+  Burden burden;  // of all its clients
   virtual ~Service() = default;
   virtual boost::json::object info() const = 0;  // serverInfo
   virtual std::string instructions() const = 0;

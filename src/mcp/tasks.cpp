@@ -128,26 +128,45 @@ Or<milliseconds> Tasks::life_for(const Call& call) const {
   return std::clamp(milliseconds(asked), milliseconds(1000), options_.longest_life);
 }
 
-bool Tasks::room_for(const Call& call) const {
-  std::size_t mine = 0;
+bool Tasks::fits(const std::string& tenant, std::size_t more) const {
+  std::size_t mine = more;
   std::size_t bytes = 0;
   std::size_t my_bytes = 0;
   for (const auto& [id, entry] : entries_) {
-    const bool own = entry->call->tenant == call.tenant;
+    const bool own = entry->call->tenant == tenant;
     mine += own ? 1 : 0;
     bytes += entry->bytes;
     my_bytes += own ? entry->bytes : 0;
   }
-  return mine < options_.most && my_bytes < options_.tenant_bytes && bytes < options_.bytes;
+  return mine <= options_.most && my_bytes <= options_.tenant_bytes && bytes <= options_.bytes;
+}
+
+bool Tasks::room_for(const Call& call) const {
+  return fits(call.tenant, 1) || std::ranges::any_of(entries_, [&](const auto& entry) {
+           return entry.second->call->tenant == call.tenant && entry.second->over();
+         });
+}
+
+void Tasks::make_room(const std::string& tenant, std::size_t more) {
+  while (!fits(tenant, more)) {
+    std::shared_ptr<Entry> oldest;
+    for (const auto& [id, entry] : entries_) {
+      if (entry->call->tenant == tenant && entry->over() && (!oldest || entry->number < oldest->number)) oldest = entry;
+    }
+    if (!oldest) return;
+    oldest->gone = true;
+    entries_.erase(oldest->id);
+    oldest->call->changed().notify_all();
+  }
 }
 
 Task<Or<>> Tasks::begin(Call& call, Work work, milliseconds patience) {
   const auto life = life_for(call);
   if (!life) co_return tl::unexpected<Fault>(life.error());
-  if (!room_for(call))
-    co_return fault(
-        Code::internal,
-        fmt::format("More than {} tasks, or too much that came of them: wait until some have expired", options_.most));
+  make_room(call.tenant, 1);
+  if (!fits(call.tenant, 1))
+    co_return fault(Code::internal,
+                    fmt::format("More than {} tasks at once: wait until some have ended", options_.most));
   const auto entry = std::make_shared<Entry>();
   entry->id = new_id();
   entry->number = next_++;
@@ -212,6 +231,7 @@ void Tasks::finish(Entry& entry, Or<> outcome) {
   entry.open.clear();
   const bool failed = !*entry.outcome || (!modern(entry.call->revision) && is_error(**entry.outcome));
   change(entry, failed ? "failed" : "completed", *entry.outcome ? "" : entry.outcome->error().message);
+  make_room(entry.call->tenant, 0);
 }
 
 void Tasks::cancel(Entry& entry) {

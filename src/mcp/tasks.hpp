@@ -61,6 +61,9 @@ class Tasks {
   static Task<> expire(Tasks* self, std::shared_ptr<Entry> entry);
   void change(Entry& entry, std::string_view status, std::string message);
   void finish(Entry& entry, Or<> outcome);
+  // Those that are over and were begun first go, as long as there is too much of the tenant's.
+  void make_room(const std::string& tenant, std::size_t more);
+  [[nodiscard]] bool fits(const std::string& tenant, std::size_t more) const;
   void cancel(Entry& entry);
   Or<> list(const Call& call) const;
   Task<Or<>> result(Call& call, std::shared_ptr<Entry> entry);

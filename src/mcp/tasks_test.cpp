@@ -118,8 +118,8 @@ TEST_F(TasksTest, WhatCameOfThemIsBounded) {
   const auto from = call("tools/call", {});
   EXPECT_TRUE(small.room_for(*from));
   EXPECT_TRUE(done(small.begin(*from, waiting(), milliseconds(0))).value());
-  EXPECT_FALSE(small.room_for(*from));
-  from->tenant = "u";
+  // What is too much goes, and does not stand in the way of another.
+  EXPECT_TRUE(done(small.serve(*call("tasks/list", {}))).value()->at("tasks").as_array().empty());
   EXPECT_TRUE(small.room_for(*from));
 }
 

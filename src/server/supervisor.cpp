@@ -207,6 +207,8 @@ Result<> Supervisor::prepare() {
   const UmaskScope umask(022);
   COVE_CHECK(make_directory(config_.state_dir, 0755));
   COVE_TRY(lock_, lock(config_.state_dir));
+  // Where one before us could be found, which was killed (cove/private_server.cpp).
+  ::unlink((config_.state_dir + "/private.json").c_str());
   COVE_TRY(front_directory_, front_directory(config_.state_dir));
   auto needed = needs_keys();
   // A broken database is the front's to move aside; it asks for keys then.
@@ -421,8 +423,10 @@ Result<int> Supervisor::run() {
       reap();
       if (front_status_ || keeper_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.
-      std::this_thread::sleep_for(milliseconds(20));
-      reap();
+      for (int i = 0; i < (asked_to_stop_ ? 50 : 1) && !front_status_; ++i) {
+        std::this_thread::sleep_for(milliseconds(20));
+        reap();
+      }
       if (front_status_) continue;
       if (++keeper_deaths > 3) std::this_thread::sleep_for(milliseconds(500));  // something ends them: not in a frenzy
       if (auto replaced = replace_keeper(); !replaced) log_.error(replaced.error().message);

@@ -87,7 +87,7 @@ def test_every_field_is_in_the_output_schema(client):
 
 
 @pytest.fixture(scope="module")
-def profiles():
+def profiles(server):  # which is to be ended after them, as it looks for what is left
     with Server("--mcp-profile=streaming", "--mcp-server-name=code-sandbox-mcp") as streaming, Server("--mcp-profile=batch") as batch:
         yield Legacy(streaming), Legacy(batch)
 

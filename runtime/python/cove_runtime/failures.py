@@ -8,6 +8,7 @@ from .own import builtins as __builtins__  # noqa: F401
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _name_of = type.__dict__["__name__"].__get__
+_MOST = 1 << 18  # characters of each
 
 
 def theirs(trace, codes=()):
@@ -26,8 +27,12 @@ def theirs(trace, codes=()):
 
 
 def content(kind, error, lines):
-    """That of an `error` message."""
-    return {"ename": _name_of(kind), "evalue": _text(error), "traceback": [str(line) for line in lines or ()]}
+    """That of an `error` message. However long it is, it fits into one."""
+    told, room = [], _MOST
+    for line in lines or ():
+        told.append(str(line)[:room])
+        room -= len(told[-1])
+    return {"ename": _name_of(kind)[:_MOST], "evalue": _text(error)[:_MOST], "traceback": told}
 
 
 def lines(shell, kind, error, trace, only, compiled):

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kQuick{1};
 constexpr std::chrono::minutes kReplay{5};  // how long after its end a stream can be asked for again
 constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
 constexpr std::chrono::seconds kLookForIdle{10};
-constexpr std::size_t kMostSessions = 1000;
+constexpr std::size_t kMostSessions = 256;  // of one tenant
 constexpr std::size_t kRouteLimit = std::size_t{64} << 20;
 
 std::string random_name() {
@@ -172,9 +172,14 @@ Task<> Endpoint::post_legacy(http::Exchange& exchange, Posted posted) {
   co_await refuse(exchange, 503, {Code::internal, "Too many sessions: end one, or try again later"}, posted.id);
 }
 
-Following Endpoint::following(const std::shared_ptr<Session>& session, std::uint64_t after) const {
-  if (!session) return {.after = after};
-  Following out{.after = after, .ids = true, .alive = [session] { session->used = Clock::now(); }};
+Following Endpoint::following(const http::Request& request, const std::shared_ptr<Session>& session,
+                              std::uint64_t after) const {
+  const auto goes_on = [this, principal = request.principal, session] {
+    if (session) session->used = Clock::now();
+    return services_.still_valid(principal);
+  };
+  Following out{.after = after, .ids = session != nullptr, .goes_on = goes_on};
+  if (!session) return out;
   out.headers.emplace_back("Mcp-Session-Id", session->name);
   return out;
 }
@@ -190,8 +195,8 @@ Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr
   while (!stream->finished() && !(takes.events && (stream->tells() || Clock::now() >= late))) {
     co_await stream->changed().wait_until(Clock::now() + kLook);
     if (!exchange.client_gone()) continue;
-    if (!session) peer->cancel_all();
-    co_return;
+    if (session) co_return keep(session, stream);  // it may come back for it
+    co_return peer->cancel_all();
   }
   const auto* only = takes.json ? stream->only_answer() : nullptr;
   if (only != nullptr || (stream->finished() && stream->after(0).empty())) {
@@ -203,7 +208,7 @@ Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr
     if (session) session->streams.erase(stream->name());
     co_return co_await send(exchange, std::move(response));
   }
-  auto way = following(session, 0);
+  auto way = following(exchange.request(), session, 0);
   way.primes = session && session->peer->revision() >= Revision::v2025_11_25;
   allow_origin(exchange.request(), way.headers);
   co_await follow(exchange, stream, std::move(way));
@@ -233,7 +238,7 @@ Task<> Endpoint::get(http::Exchange& exchange) {
     stream = found->second;
     after = event->second;
   }
-  auto way = following(session, after);
+  auto way = following(request, session, after);
   allow_origin(request, way.headers);
   co_await follow(exchange, stream, std::move(way));
 }
@@ -264,14 +269,15 @@ Task<> Endpoint::preflight(http::Exchange& exchange) {
 }
 
 std::shared_ptr<Endpoint::Session> Endpoint::new_session(const http::Request& request) {
-  if (sessions_.size() >= kMostSessions) {
-    std::shared_ptr<Session> oldest;
-    for (const auto& [name, session] : sessions_) {
-      if (session->peer->in_flight() == 0 && (!oldest || session->used < oldest->used)) oldest = session;
-    }
-    if (!oldest) return nullptr;
-    end(oldest);
+  std::size_t mine = 0;
+  std::shared_ptr<Session> oldest;
+  for (const auto& [name, session] : sessions_) {
+    if (session->peer->tenant() != request.principal.tenant) continue;
+    ++mine;
+    if (session->peer->in_flight() == 0 && (!oldest || session->used < oldest->used)) oldest = session;
   }
+  if (mine >= kMostSessions && !oldest) return nullptr;
+  if (mine >= kMostSessions) end(oldest);
   auto session = std::make_shared<Session>();
   session->peer = new_peer(request, {});
   session->used = Clock::now();

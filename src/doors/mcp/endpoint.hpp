@@ -25,6 +25,8 @@ class Endpoint {
     async::TaskGroup& tasks;
     cove::mcp::Service& service;
     std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
+    // Whether who was let in once still would be: for what lasts.
+    std::function<bool(const http::Principal&)> still_valid;
   };
   Endpoint(boost::asio::any_io_executor executor, Services services);
 
@@ -79,7 +81,7 @@ class Endpoint {
   void keep(const std::shared_ptr<Session>& session, const std::shared_ptr<Stream>& stream);
   void forget_stale_streams();
   void end(const std::shared_ptr<Session>& session);
-  Following following(const std::shared_ptr<Session>& session, std::uint64_t after) const;
+  Following following(const http::Request& request, const std::shared_ptr<Session>& session, std::uint64_t after) const;
 
   boost::asio::any_io_executor executor_;
   Services services_;

@@ -42,7 +42,8 @@ Task<> follow(http::Exchange& exchange, std::shared_ptr<Stream> stream, Followin
     if (parting) text = fmt::format("retry: {}\n\n", parting->count());
     if (text.empty() && stream->finished()) break;
     if (text.empty() && Clock::now() > quiet_since + kKeepAlive) text = http::sse_comment();
-    following.alive();
+    if (!following.goes_on()) break;
+    if (stream->broken()) co_return exchange.abort();
     if (text.empty()) {
       co_await stream->changed().wait_until(Clock::now() + kLook);
     } else {

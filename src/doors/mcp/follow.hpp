@@ -16,8 +16,8 @@ struct Following {
   bool ids = false;         // events have ids, so that it can come back
   bool primes = false;      // the first is empty: there is something to come back to before anything has happened
   http::NameValues headers = {};
-  std::string first = {};               // sent before anything else, as it is
-  std::function<void()> alive = [] {};  // called now and then
+  std::string first = {};                               // sent before anything else, as it is
+  std::function<bool()> goes_on = [] { return true; };  // asked now and then
 };
 
 // Sends a stream's events as they come, until it is over, another reads it, or the client has left.

@@ -66,7 +66,7 @@ Task<> speak(std::shared_ptr<Conversation> conversation) {
     for (std::size_t at = 0; there && at < text.size(); at += kFrame)
       there = (co_await c.socket->send_binary(std::string_view(text).substr(at, kFrame))).has_value();
   }
-  if (there) co_await c.socket->close(1000, "");
+  if (there && !c.lost) co_await c.socket->close(1000, "");  // without a goodbye it is not mistaken for the end
   c.flushed = true;
   c.spoken.notify_all();
 }
@@ -130,7 +130,9 @@ Task<> Endpoint::line(http::Exchange& exchange) {
 
   while (!c.stopped) {
     const auto message = co_await c.socket->read();
-    if (!message || c.lost || (message->text && message->data == kStop)) break;
+    if (!message || c.lost || !services_.still_valid(exchange.request().principal) ||
+        (message->text && message->data == kStop))
+      break;
     if (message->text && message->data == kEnd) {
       c.input.give_up();
       c.ended = true;

@@ -1,5 +1,7 @@
 #include "doors/mcp/refusal.hpp"
 
+#include "mcp/revision.hpp"
+
 namespace cove::doors::mcp {
 
 Task<> send(http::Exchange& exchange, http::Response response) {
@@ -8,7 +10,10 @@ Task<> send(http::Exchange& exchange, http::Response response) {
 }
 
 Task<> refuse(http::Exchange& exchange, unsigned status, cove::mcp::Fault fault, boost::json::value id) {
-  auto message = cove::mcp::error_message(id, fault, cove::mcp::UnknownId::null);
+  const auto revision = cove::mcp::find_revision(exchange.request().header("MCP-Protocol-Version"));
+  const bool omits = revision && cove::mcp::omits_unknown_ids(*revision);
+  const auto unknown = omits ? cove::mcp::UnknownId::omitted : cove::mcp::UnknownId::null;
+  auto message = cove::mcp::error_message(id, fault, unknown);
   co_await send(exchange, http::json_response(status, message));
 }
 

@@ -61,6 +61,7 @@ Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*argument
   std::string text;
   bool more = false;
   for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
+    if (workshop.sessions.hidden(call, sandbox->name())) continue;
     if (sandbox->state() == sandbox::State::deleting || sandbox->state() == sandbox::State::gone) continue;
     if (sessions.size() == kMostListed) {
       more = true;

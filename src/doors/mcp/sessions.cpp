@@ -18,8 +18,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kLabels = R"({"door": "mcp"})";
 constexpr std::size_t kMostKnown = 10'000;
 
+constexpr std::string_view kUnnamed = "mcp-";
+
+tl::unexpected<Error> unknown(const std::string& name) {
+  return fail(Errc::not_found,
+              fmt::format("Unknown session: {}. It may have expired; list_sessions shows those there are.", name));
+}
+
 std::string random_name() {
-  return fmt::format("mcp-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
+  return fmt::format("{}{:016x}{:016x}", kUnnamed, random_number<std::uint64_t>(), random_number<std::uint64_t>());
 }
 
 sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
@@ -92,6 +99,7 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   const auto config = services_.config();
   const bool passing = name.empty() && call.connection.empty();
   const auto idle = passing ? config->mcp.unnamed_idle : config->mcp.session_idle;
+  if (hidden(call, name)) co_return unknown(name);
   if (name.empty()) name = default_name(call, language);
   if (const auto checked = sandbox::checked_name(name); !checked)
     co_return fail(Errc::invalid, "Invalid argument: session_id: " + checked.error().message);
@@ -139,12 +147,15 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   }
 }
 
-// The session that was not used for longest goes. False when every one is in use.
+// The session that was not used for longest goes, those that nobody named first. False when every one is in use.
 Task<bool> Sessions::make_way(std::string tenant) {
   std::shared_ptr<sandbox::Sandbox> oldest;
   for (const auto& one : services_.registry.of(tenant, "")) {
     if (!is_ours(*one) || one->in_use() || one->state() != sandbox::State::running) continue;
-    if (!oldest || last_used(*one) < last_used(*oldest)) oldest = one;
+    const auto order = [](const sandbox::Sandbox& of) {
+      return std::pair(!of.name().starts_with(kUnnamed), last_used(of));
+    };
+    if (!oldest || order(*one) < order(*oldest)) oldest = one;
   }
   if (!oldest) co_return false;
   if (const auto known = known_.find(Key(tenant, oldest->name())); known != known_.end()) known->second.evicted = true;
@@ -192,15 +203,14 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call,
   }
   if (const auto checked = sandbox::checked_name(name); !checked) co_return tl::unexpected<Error>(checked.error());
   const auto found = co_await services_.registry.find(call.tenant, name);
-  if (!found)
-    co_return fail(Errc::not_found,
-                   fmt::format("Unknown session: {}. It may have expired; list_sessions shows those there are.", name));
+  if (!found || hidden(call, name)) co_return unknown(name);
   co_return *found;
 }
 
 Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::string language) {
   std::vector<std::string> names;
   if (!name.empty()) {
+    if (hidden(call, name)) co_return unknown(name);
     names.push_back(name);
   } else {
     for (const auto& [key, value] : defaults_) {
@@ -222,6 +232,11 @@ Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::str
     }
   }
   co_return ended;
+}
+
+bool Sessions::hidden(const Call& call, const std::string& name) const {
+  return std::ranges::any_of(
+      defaults_, [&](const auto& entry) { return entry.second == name && entry.first.first != call.connection; });
 }
 
 void Sessions::forget(const std::string& connection) {

@@ -62,6 +62,8 @@ class Sessions {
   // language, its interpreter alone.
   Task<Result<std::size_t>> reset(cove::mcp::Call& call, std::string name, std::string language);
   void forget(const std::string& connection);
+  // Whether it is the session without a name of somebody else's connection: to this caller it is not there.
+  [[nodiscard]] bool hidden(const cove::mcp::Call& call, const std::string& name) const;
 
  private:
   struct Lane;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/random.hpp"
 #include "doors/mcp/endpoint.hpp"
 #include "doors/mcp/headers.hpp"
@@ -10,7 +12,7 @@ namespace {
 
 using cove::mcp::Code;
 
-constexpr std::size_t kMostListeners = 1000;
+constexpr std::size_t kMostListeners = 256;  // of one tenant
 
 cove::mcp::Fault switched_off() {
   return {Code::no_session, "HTTP with events is switched off here: use /mcp, or start the server with --mcp-sse"};
@@ -22,14 +24,18 @@ Task<> Endpoint::events(http::Exchange& exchange) {
   if (!services_.config()->mcp.sse) co_return co_await refuse(exchange, 404, switched_off());
   if (!accepts(exchange.request()).events)
     co_return co_await refuse(exchange, 406, {Code::no_session, "Not acceptable: Accept must list text/event-stream"});
-  if (listeners_.size() >= kMostListeners)
+  const auto& principal = exchange.request().principal;
+  const auto mine = std::ranges::count_if(
+      listeners_, [&](const auto& entry) { return entry.second.peer->tenant() == principal.tenant; });
+  if (static_cast<std::size_t>(mine) >= kMostListeners)
     co_return co_await refuse(exchange, 503, {Code::internal, "Too many sessions: end one, or try again later"});
   const auto name = fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
   const Listener listener{.peer = new_peer(exchange.request(), {}),
                           .stream = std::make_shared<Stream>(executor_, name)};
   listener.peer->speak_on(std::make_shared<OpenOutlet>(listener.stream));
   listeners_.emplace(name, listener);
-  Following way{.first = fmt::format("event: endpoint\ndata: /message?sessionId={}\n\n", name)};
+  Following way{.goes_on = [this, principal] { return services_.still_valid(principal); }};
+  way.first = fmt::format("event: endpoint\ndata: /message?sessionId={}\n\n", name);
   allow_origin(exchange.request(), way.headers);
   co_await follow(exchange, listener.stream, std::move(way));
   // With its stream the client is gone.

@@ -28,6 +28,10 @@ void Stream::add(Event event) {
   bytes_ += event.data.size();
   events_.push_back(std::move(event));
   while (events_.size() > 1 && (events_.size() > kMostEvents || bytes_ > kMostBytes)) {
+    const auto& oldest = events_.front();
+    const bool waits = oldest.answer && oldest.number > given_;
+    if (waits && bytes_ <= kMostUngiven) break;
+    broken_ = broken_ || waits;
     bytes_ -= events_.front().data.size();
     events_.pop_front();
   }

@@ -19,6 +19,7 @@ class Stream {
  public:
   static constexpr std::size_t kMostEvents = 1024;
   static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kMostUngiven = std::size_t{64} << 20;  // of answers that nobody has read yet
 
   Stream(boost::asio::any_io_executor executor, std::string name);
 
@@ -44,6 +45,8 @@ class Stream {
   [[nodiscard]] const Event* only_answer() const;
   // Whether more than an answer is to be sent.
   [[nodiscard]] bool tells() const;
+  // An answer was lost because nobody read it.
+  [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool finished() const { return finished_.has_value(); }
   [[nodiscard]] bool stale(std::chrono::steady_clock::time_point before) const {
@@ -70,6 +73,7 @@ class Stream {
   std::uint64_t next_ = 1;
   std::uint64_t reader_ = 0;
   std::uint64_t given_ = 0;
+  bool broken_ = false;
   std::optional<std::chrono::milliseconds> parting_;
   std::optional<std::chrono::steady_clock::time_point> finished_;
 };

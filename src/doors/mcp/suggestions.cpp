@@ -36,7 +36,9 @@ Task<std::vector<std::string>> suggestions(Workshop& workshop, Call& call, std::
   if (name == "language") {
     for (const auto& language : workshop.languages.all()) all.push_back(language.name);
   } else if (name == "session_id") {
-    for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) all.push_back(sandbox->name());
+    for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
+      if (!workshop.sessions.hidden(call, sandbox->name())) all.push_back(sandbox->name());
+    }
   } else if (name == "path") {
     const auto* session = others.if_contains("session_id");
     if (session == nullptr || !session->is_string()) co_return all;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <charconv>
 
 #include "async/deadline.hpp"
@@ -29,9 +31,10 @@ constexpr std::string_view kScheme = "workspace://";
 constexpr std::string_view kRoot = "/workspace/";
 constexpr std::size_t kMost = std::size_t{4} << 20;  // of one answer, so that it stays a line that clients can read
 constexpr std::size_t kMostSessions = 20;            // looked into for one page
-constexpr std::size_t kMostWatched = 256;
-constexpr milliseconds kTogether{100};  // changes so close are told as one
+constexpr std::ptrdiff_t kMostWatched = 100;         // of one tenant
+constexpr milliseconds kTogether{100};               // changes so close are told as one
 constexpr milliseconds kLook{250};
+constexpr std::chrono::minutes kReturns{1};  // so long another sandbox of its name is waited for
 
 bool hidden(std::string_view path) {
   return path.starts_with('.') || path.find("/.") != std::string_view::npos;
@@ -109,7 +112,9 @@ Task<Or<Resources::Page>> WorkspaceFiles::list(Call& call, std::string place, st
   }
   std::vector<std::string> sessions;
   if (!from.empty() && co_await workshop_.services.registry.find(call.tenant, from)) sessions.push_back(from);
-  for (const auto& sandbox : workshop_.services.registry.of(call.tenant, from)) sessions.push_back(sandbox->name());
+  for (const auto& sandbox : workshop_.services.registry.of(call.tenant, from)) {
+    if (!workshop_.sessions.hidden(call, sandbox->name())) sessions.push_back(sandbox->name());
+  }
   Page page;
   std::size_t looked = 0;
   for (const auto& session : sessions) {
@@ -141,12 +146,15 @@ Task<Or<json::array>> WorkspaceFiles::read(Call& call, std::string uri) {
   const auto missing = [&] { return tl::unexpected<Fault>(no_resource(call, uri)); };
   if (!place) co_return missing();
   auto found = co_await workshop_.services.registry.find(call.tenant, place->session);
-  if (!found) co_return missing();
+  if (!found || workshop_.sessions.hidden(call, place->session)) co_return missing();
   const auto opened = looked_into(*found);
   Workspace workspace(opened, call);
   if (place->path.empty()) co_return co_await read_directory(workspace, call, uri, *place);
   auto piece = co_await workspace.read(place->path, 0, kMost);
   if (!piece && piece.error().code == Errc::invalid) co_return co_await read_directory(workspace, call, uri, *place);
+  if (!piece &&
+      (piece.error().code == Errc::unavailable || piece.error().code == Errc::quota || piece.error().code == Errc::io))
+    co_return fault(Code::internal, fmt::format("{} cannot be read now: {}", place->path, piece.error().message));
   if (!piece) co_return missing();
   if (piece->size > kMost) {
     json::object data{{"uri", uri}};
@@ -164,10 +172,11 @@ Task<Or<std::string>> WorkspaceFiles::watch(Call& call, std::string uri) {
   const auto place = workspace_place(uri);
   if (!place) co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto found = co_await workshop_.services.registry.find(call.tenant, place->session);
-  if (!found) co_return tl::unexpected<Fault>(no_resource(call, uri));
+  if (!found || workshop_.sessions.hidden(call, place->session))
+    co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto name = workspace_uri(place->session, place->path);
   if (watched_->contains({call.tenant, place->session})) co_return name;
-  if (watched_->size() >= kMostWatched)
+  if (std::ranges::count(*watched_, call.tenant, &Watched::value_type::first) >= kMostWatched)
     co_return fault(Code::internal, fmt::format("More than {} sessions are watched: try again later", kMostWatched));
   watched_->emplace(call.tenant, place->session);
   workshop_.services.tasks.spawn("watch a session's files", look(this, call.tenant, place->session));
@@ -186,9 +195,14 @@ Task<> WorkspaceFiles::look(WorkspaceFiles* self, std::string tenant, std::strin
     ~Leave() { watched->erase(key); }
   } const leave{self->watched_, {tenant, session}};
   co_await async::sleep_for(kTogether);  // whoever asked for it is on the board by then
-  while (self->wanted(tenant, session) && !self->workshop_.services.draining()) {
+  auto last_there = Clock::now();
+  while (self->wanted(tenant, session) && !self->workshop_.services.draining() &&
+         Clock::now() < last_there + kReturns) {
     auto found = co_await self->workshop_.services.registry.find(tenant, session);
-    if (found) co_await self->follow(*found, tenant, session);
+    if (found) {
+      co_await self->follow(*found, tenant, session);
+      last_there = Clock::now();
+    }
     co_await async::sleep_for(kLook);
   }
 }

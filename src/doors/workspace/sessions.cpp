@@ -88,12 +88,13 @@ Task<> status(Services& services, http::Exchange& exchange) {
   const auto name = sandbox::checked_name(exchange.request().param("session_id"));
   if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *config));
   const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
-  if (!found) {
+  const auto files = found ? co_await top_files(*found, gone(exchange)) : Result<std::string>(std::string());
+  // It may have ended while it was looked into.
+  if (!found || (!files && (*found)->state() != sandbox::State::running)) {
     constexpr auto kNothing =
         R"("id":{},"exists":false,"created_at":null,"mount_point":null,"is_mounted":false,"files":[])";
     co_return co_await send(exchange, envelope(fmt::format(kNothing, json_text(*name))));
   }
-  const auto files = co_await top_files(*found, gone(exchange));
   if (!files) co_return co_await send(exchange, answer_to(files.error(), "Failed to get session status", *config));
   constexpr auto kThere =
       R"("id":{},"exists":true,"created_at":{},"mount_point":"/workspace","is_mounted":true,"files":[{}])";
