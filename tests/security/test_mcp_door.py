@@ -87,6 +87,13 @@ def test_the_answers_of_a_batch_have_a_bound(server):
     assert sum("error" in one for one in answers) >= 4
 
 
+def test_a_file_of_control_bytes_is_no_answer_too_long_to_read(server):
+    client, name = Legacy(server), new_id()
+    client.call("execute_code", {"language": "python", "code": "open('c', 'w').write(chr(1) * (4 << 20))", "session_id": name})
+    content = client.request("resources/read", uri=f"workspace://{name}/c")["contents"][0]
+    assert "text" not in content and len(content["blob"]) < 8 << 20
+
+
 def test_capabilities_without_a_bound_are_refused(server):
     answer = initialize(server, capabilities={"experimental": {"x": ["y"] * 100_000}})
     assert answer.json["error"]["code"] == -32602 and "capabilities" in answer.json["error"]["message"]
