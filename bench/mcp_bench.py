@@ -121,12 +121,14 @@ def lines_of(options):
     server = Server(options.cove)
     try:
         warmed(server)
-        clients = {"a call in a session, over HTTP": Legacy(server.port), "a call that stands alone, over HTTP": Modern(server.port), "a call in a session, over pipes": Pipes(options.cove, server.port)}
-        for title, client in clients.items():
+        clients = {"a call in a session, over HTTP": lambda: Legacy(server.port), "a call that stands alone, over HTTP": lambda: Modern(server.port),
+                   "a call in a session, over pipes": lambda: Pipes(options.cove, server.port)}
+        for title, make in clients.items():
+            client = make()
             ours, *theirs = alternately(options.count, lambda _: client.run(), *compared.values(), pause=PAUSE)
             for peer, sample in zip(compared, theirs):
                 rows.append([title, f"{p(ours, .5):.2f} ms", f"{p(ours, .99):.2f} ms", peer, f"{p(sample, .5):.2f} ms", f"{p(sample, .99):.2f} ms", f"{p(ours, .5) / p(sample, .5):.3f}", f"{p(ours, .99) / p(sample, .99):.3f}"])
-        clients["a call in a session, over pipes"].stop()
+        client.stop()
         many = []
         for title, make in {"calls a second in sessions": Legacy, "calls a second that stand alone": Modern}.items():
             for width in options.widths:
