@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "guest/init_link.hpp"
 #include "keeper/host_root.hpp"
 #include "keeper/keeper.hpp"
-#include "sandbox/init_link.hpp"
 #include "sys/record.hpp"
 
 namespace {
@@ -126,7 +126,7 @@ class Sandboxes {
 
  private:
   struct Flight {
-    sandbox::InitLink link;
+    guest::InitLink link;
     Clock::time_point start;
     double locked = 0;   // every lock is on and init runs
     double started = 0;  // the program runs
@@ -136,7 +136,7 @@ class Sandboxes {
 
   void begin(const Words& words) {
     const auto start = Clock::now();
-    auto ends = sandbox::InitLink::create();
+    auto ends = guest::InitLink::create();
     if (!ends) give_up(ends.error().message);
     const auto id = SandboxId::random();
     const jail::Limits limits;
@@ -171,7 +171,7 @@ class Sandboxes {
       if (const auto end = wire::decode_exited(frame.payload); !end || end->exit_code != 0)
         give_up("the program failed");
     });
-    if (!exited && state == sandbox::InitLink::State::closed) give_up("a sandbox ended early");
+    if (!exited && state == guest::InitLink::State::closed) give_up("a sandbox ended early");
     if (!exited) return;
     flight.ended = true;
     flight.exited = millis(flight.start);

@@ -11,7 +11,7 @@ import tempfile
 
 from peers import BWRAP_PYTHON, PYTHON, why_missing
 from python_bench import PAUSE, per_second, table, warmed
-from server_bench import Client, Server, alternately, p, spawn
+from server_bench import Client, Server, alternately, lifeline, p, spawn
 
 PRINT = "print(1)"
 ENVELOPE = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -161,4 +161,5 @@ def main():
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     sys.exit(main())

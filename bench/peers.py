@@ -15,7 +15,7 @@ import uuid
 
 from server_bench import BWRAP, Client
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "tests" / part) for part in ("", "support")]
 from server import WebSocket  # noqa: E402
 
 PYTHON = "/usr/bin/python3"

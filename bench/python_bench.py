@@ -10,7 +10,7 @@ import threading
 import time
 
 from peers import BWRAP_PYTHON, HandlerPool, Jupyter, JupyterKernel, why_missing
-from server_bench import Client, Server, Unexpected, alternately, p, plot, spawn, times
+from server_bench import Client, Server, Unexpected, alternately, lifeline, p, plot, spawn, times
 
 PRINT = "print(1)"
 NUMPY = "import numpy\nprint(numpy.arange(10).sum())"
@@ -376,4 +376,5 @@ def write(lines, levels):
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""`make soak`, Python's part: a thousand kernels, some of them active (R-10), then runs and cells of every kind (R-11). The figures are SECURITY.md's."""
+"""`make soak`, Python's part: a thousand kernels, some of them active (R-10), then runs and cells of every kind (R-11). docs/attacks.md lists the cases."""
 import argparse
 import collections
 import concurrent.futures
@@ -11,7 +11,7 @@ import threading
 import time
 
 from python_bench import warmed
-from server_bench import Client, Server, Unexpected, daemon, daemon_kib, p, spawn, times
+from server_bench import Client, Server, Unexpected, daemon, daemon_kib, lifeline, p, spawn, times
 from soak_report import Soak
 
 PATIENCE = 30  # seconds until something that was asked for must have happened
@@ -339,4 +339,5 @@ def main():
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     sys.exit(main())

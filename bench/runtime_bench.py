@@ -6,7 +6,8 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "tests" / part) for part in ("", "support")]
+import lifeline  # noqa: E402
 import runtimes  # noqa: E402
 
 ROUNDS = 40
@@ -70,4 +71,5 @@ def main():
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     main()

@@ -15,6 +15,9 @@ import tempfile
 import threading
 import time
 
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "tests" / part) for part in ("", "support")]
+import lifeline  # noqa: E402
+
 BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
          "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
 
@@ -249,4 +252,5 @@ def main():
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     sys.exit(main())

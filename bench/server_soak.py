@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from server_bench import Client, Server
+from server_bench import Client, Server, lifeline
 from soak_report import Soak
 
 local = threading.local()
@@ -96,4 +96,5 @@ def main():
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     sys.exit(main())

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from soak_report import Soak
+from soak_report import Soak, lifeline
 
 KINDS = [
     ("ok", ["-c", "print(1)"], "exited", 0),
@@ -39,4 +39,5 @@ def main():
 
 
 if __name__ == "__main__":
+    lifeline.guard()
     sys.exit(main())

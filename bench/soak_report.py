@@ -5,8 +5,9 @@ import pathlib
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "tests" / part) for part in ("", "support")]
 import conftest  # noqa: E402  (the leak check is the tests')
+import lifeline  # noqa: E402, F401  (for the soaks)
 
 
 class Soak:

@@ -8,11 +8,12 @@ target_compile_options(cove_warnings INTERFACE
 
 # Hardening of everything that runs on the host.
 add_compile_options(-fstack-protector-strong -D_GLIBCXX_ASSERTIONS -fcf-protection=full -ftrivial-auto-var-init=zero)
-if(NOT COVE_SANITIZE)
-  add_compile_definitions($<$<CONFIG:Release>:_FORTIFY_SOURCE=3>)
+if(NOT COVE_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL Release)
+  add_compile_definitions(_FORTIFY_SOURCE=3)
 endif()
 add_link_options(-fuse-ld=lld -Wl,-z,relro,-z,now,-z,noexecstack)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Libraries and programs alike: one precompiled header serves both.
+add_compile_options(-fPIE)
 
 # The sanitizers cover all of Cove but cove-init, which is static and runs as pid 1 under seccomp.
 add_library(cove_sanitize INTERFACE)

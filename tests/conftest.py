@@ -1,13 +1,17 @@
 """What every test of the built binary shares. COVE names the binary; the default is build/cove."""
+import concurrent.futures
 import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
+import threading
 import time
 import uuid
 
+import lifeline
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -15,6 +19,32 @@ COVE = os.environ.get("COVE", str(ROOT / "build" / "cove"))
 BUILD = pathlib.Path(os.environ.get("COVE_BUILD_DIR", ROOT / "build"))
 # A run that hangs is a failure, not a stuck suite. Not a measure of speed: far above anything a run may take.
 PATIENCE = 60
+
+
+class Recorded(subprocess.Popen):
+    """Remembers the pids of all programs that tests start: control groups are named after them."""
+    pids = set()
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.pids.add(self.pid)
+
+
+subprocess.Popen = Recorded
+
+
+# What may reach cove and its clients of the environment that tests are started in: cove itself is told much by variables, HOST and LOG_LEVEL among them.
+PASSED_ON = re.compile(r"COVE|COVE_(BUILD_DIR|SOAK|REQUIRE_KERNEL|TEST_\w+)|CI|HOME|LANG|LC_\w+|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|PYTEST_\w+|\w+_OPTIONS|\w+_(proxy|PROXY)|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS")
+
+
+def pytest_configure():
+    """Before anything is started."""
+    for name in [name for name in os.environ if not PASSED_ON.fullmatch(name)]:
+        del os.environ[name]
+    os.umask(0o022)
+    lifeline.guard()
+    # What `cove run` builds once and keeps, it keeps apart from other coves on this machine.
+    os.environ["COVE_STATE_DIR"] = str(lifeline.directory / "cove-test-state")
 
 
 class Run:
@@ -40,10 +70,11 @@ class Run:
 
 
 def cove(*arguments, stdin=b"", binary=None, env=None, user=None, cwd=None):
-    """`cove ARGUMENTS…` with plain streams."""
+    """`cove ARGUMENTS…` with plain streams. As another user it has a state directory of that user's."""
+    own_state = {"COVE_STATE_DIR": ""} if user is not None else {}
     completed = subprocess.run(
         [binary or COVE, *map(str, arguments)], input=stdin, capture_output=True, timeout=PATIENCE,
-        env={**os.environ, **(env or {})}, user=user, group=user, extra_groups=[] if user is not None else None, cwd=cwd)
+        env={**os.environ, **own_state, **(env or {})}, user=user, group=user, extra_groups=[] if user is not None else None, cwd=cwd)
     return Run(completed, "--json" in arguments)
 
 
@@ -76,12 +107,37 @@ def started(*arguments, **options):
             end(process)
 
 
+def fair(bound):
+    """A bound on a time, as it can be asked of this machine now: as it is while the cores suffice for all that runs, in proportion longer where
+    others want them too. What would go wrong must take more than six times as long, or be told in another way."""
+    programs_a_core = os.getloadavg()[0] / len(os.sched_getaffinity(0))
+    return bound * min(max(programs_a_core, 1.0), 6.0)
+
+
 def wait_until(happened, patience=10):
     """Looks again and again until happened() is true; what it last said."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + fair(patience)
     while not (said := happened()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return said
+
+
+@contextlib.contextmanager
+def meanwhile(work):
+    """Calls work() again and again beside the block, and no more after it. What work() raises is raised then."""
+    over = threading.Event()
+
+    def repeat():
+        while not over.is_set():
+            work()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        repeated = pool.submit(repeat)
+        try:
+            yield
+        finally:
+            over.set()
+        repeated.result()
 
 
 def new_marker():
@@ -100,7 +156,7 @@ def processes_with(word):
 
 
 class HostState:
-    """What a run could leave behind on the host. What belongs to a living cove of somebody else's is left out."""
+    """What this run could leave behind on the host. Other coves may come and go on the machine: what is theirs is left out, and nothing else."""
 
     def __init__(self):
         self.things = self.processes() | self.namespaces() | self.mounts() | self.cgroups() | self.directories()
@@ -108,26 +164,12 @@ class HostState:
     @staticmethod
     def all_processes():
         """Pid to (name, parent)."""
-        found = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit():
-                    name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
-                    found[int(entry.name)] = (name, int(rest.split()[1]))
-        return found
+        return lifeline.processes()
 
     @staticmethod
-    def of_others(processes):
-        """The pids below a cove that this suite did not start. One that lost its parent is not excused."""
-        others = set()
-        for pid in processes:
-            line = [pid]
-            while line[-1] in processes:
-                line.append(processes[line[-1]][1])
-            fronts = [at for at, ancestor in enumerate(line) if processes.get(ancestor, ("",))[0] == "cove" and line[at + 1] > 1]
-            if fronts and os.getpid() not in line:
-                others.add(pid)
-        return others
+    def ours():
+        """This process and all that it has started, whoever is their parent by now."""
+        return sorted({os.getpid()} | lifeline.descendants(lifeline.guardian or os.getpid()))
 
     @staticmethod
     def group_of(pid):
@@ -140,20 +182,13 @@ class HostState:
         return ""
 
     @classmethod
-    def ours(cls):
-        """Not below a cove of others, and not in a control group beside ours: other suites may run on this machine."""
-        processes = cls.all_processes()
-        group = cls.group_of("self")
-        return sorted(pid for pid in set(processes) - cls.of_others(processes) if (cls.group_of(pid) + "/").startswith(group + "/"))
-
-    @classmethod
     def processes(cls):
         found = set()
         for pid in cls.ours():
             with contextlib.suppress(OSError):
                 entry = pathlib.Path("/proc") / str(pid)
                 names = {(entry / "comm").read_text().strip(), os.path.basename((entry / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace"))}
-                if names & {"cove", "cove-init", "cove-keeper"}:
+                if names & {"cove", "cove-init", "cove-keeper", "cove-front", "cove-builder"}:
                     found.add(f"process {pid} {sorted(names)}")
         return found
 
@@ -169,28 +204,35 @@ class HostState:
     @staticmethod
     def mounts():
         lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-        return {f"mount {line}" for line in lines if "cove" in line}
+        return {f"mount {line}" for line in lines if "cove" in line and (str(lifeline.directory) in line or "/cove-test-run-" not in line)}
 
     @classmethod
     def cgroups(cls):
+        """Named after the pid of a `cove run`, or after the range of ids of a server. One whose maker was killed is there until the next run sweeps it."""
+        living, ours = lifeline.processes(), set(cls.ours())
         found = set()
-        others = {f"cove-{pid}" for pid in cls.of_others(cls.all_processes())}
-        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-            left, _, right = line.partition(" - ")
-            if right.split()[0] in ("cgroup", "cgroup2"):
-                for parent, names, _ in os.walk(left.split()[4]):
-                    found |= {f"cgroup {parent}/{name}" for name in names if name.startswith("cove-") and name not in others}
-        # One name in every hierarchy; that of memory tells whose it is.
+        for parent, name in lifeline.groups():
+            number = name.rpartition("-")[2]
+            if name.startswith("cove-keep-"):
+                foreign = not lifeline.server_group_is_ours(name)
+            elif number.isdigit():
+                foreign = int(number) in living and int(number) not in ours
+            else:
+                foreign = False
+            if not foreign:
+                found.add(f"cgroup {parent}/{name}")
+        # A suite may run in a control group of its own. One name in every hierarchy; that of memory tells whose it is.
         group = cls.group_of("self")
         foreign = {thing.rpartition("/")[2] for thing in found if "/memory/" in thing and f"{group}/" not in thing}
         return {thing for thing in found if thing.rpartition("/")[2] not in foreign}
 
     @staticmethod
     def directories():
-        # cove-test-… are the tests' own, made and removed by them.
+        # cove-test-… are made and removed by tests and benches, cove-configure-… by builds.
         state = pathlib.Path(os.environ.get("COVE_STATE_DIR", "/var/lib/cove"))
-        places = [(pathlib.Path(tempfile.gettempdir()), "cove"), (pathlib.Path("/dev/shm"), "cove"), (state / "roots", ".building-")]
-        return {f"directory {entry}" for place, prefix in places if place.is_dir() for entry in place.iterdir() if entry.name.startswith(prefix) and not entry.name.startswith("cove-test-")}
+        places = [(pathlib.Path("/tmp"), "cove"), (pathlib.Path(tempfile.gettempdir()), "cove"), (pathlib.Path("/dev/shm"), "cove"), (state / "roots", ".building-")]
+        return {f"directory {entry}" for place, prefix in places if place.is_dir() for entry in place.iterdir()
+                if entry.name.startswith(prefix) and not entry.name.startswith(("cove-test-", "cove-configure-"))}
 
 
 SETTLE = 5  # seconds for the kernel to take the last namespaces apart
@@ -205,9 +247,17 @@ def of_earlier(thing, before):
     return pid in known
 
 
+def of_unknown_maker(thing):
+    """Whether it is the control group of a cove that has ended and was not started by this run itself."""
+    number = thing.rpartition("-")[2]
+    return thing.startswith("cgroup ") and number.isdigit() and int(number) not in Recorded.pids
+
+
 def left_behind(before):
     """What is there now and was not before, and stays: passing things of others are none of ours."""
     leftovers = {thing for thing in HostState().things - before if not of_earlier(thing, before)}
+    if any(map(of_unknown_maker, leftovers)):
+        cove("run", "--", "true")  # sweeps what somebody's `kill -9` of a cove has left, and nothing that is in use
     deadline = time.monotonic() + SETTLE
     while leftovers and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -218,6 +268,25 @@ def left_behind(before):
 @pytest.fixture(scope="session", autouse=True)
 def host_before():
     return HostState().things
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    item.failed = getattr(item, "failed", False) or report.failed
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on(request):
+    """What a test has started ends with it. What was there before it, of fixtures that others share, stays."""
+    from server import Server
+    before, servers = lifeline.started(), set(Server.living)
+    yield
+    for server in set(Server.living) - servers:
+        server.close()
+    kept = {server.pid for server in Server.living if server.popen}
+    left = lifeline.end(lifeline.started() - before - kept)
+    assert request.node.failed or not left, f"the test has ended and left running: {left}"
 
 
 def pytest_collection_modifyitems(items):

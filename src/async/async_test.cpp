@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "async/deadline.hpp"
+#include "async/gate.hpp"
 #include "async/signal.hpp"
 #include "async/task_group.hpp"
 
@@ -131,6 +132,50 @@ TEST_F(Async, GroupMayGoBeforeItsTasks) {
   const auto before = steady_clock::now();
   run();
   EXPECT_LT(steady_clock::now() - before, 1s);
+}
+
+Task<> wait_empty(Gate& gate, steady_clock::duration patience, std::optional<bool>& empty) {
+  empty = co_await gate.wait_empty(steady_clock::now() + patience);
+}
+
+TEST_F(Async, GateIsEmptyWhenTheLastPassIsGone) {
+  Gate gate(io.get_executor());
+  std::optional<Gate::Pass> first(gate.enter());
+  std::optional<Gate::Pass> second(std::move(*first));  // a pass that was moved from counts no more
+  first.reset();
+  EXPECT_EQ(gate.inside(), 1U);
+  std::optional<bool> empty;
+  group.spawn("wait", wait_empty(gate, 5s, empty));
+  io.poll();
+  EXPECT_FALSE(empty.has_value());
+  second.reset();
+  run();
+  EXPECT_EQ(empty, true);
+}
+
+TEST_F(Async, GateStopsWaitingWhenTheTimeHasPassedOrItIsInterrupted) {
+  Gate gate(io.get_executor());
+  const auto pass = gate.enter();
+  std::optional<bool> late;
+  group.spawn("late", wait_empty(gate, 1ms, late));
+  run();
+  EXPECT_EQ(late, false);
+  io.restart();
+  std::optional<bool> interrupted;
+  group.spawn("interrupted", wait_empty(gate, 1h, interrupted));
+  io.poll();
+  gate.interrupt();
+  run();
+  EXPECT_EQ(interrupted, false);
+}
+
+TEST_F(Async, GateThatIsClosedStillCounts) {
+  Gate gate(io.get_executor());
+  EXPECT_FALSE(gate.closed());
+  gate.close();
+  EXPECT_TRUE(gate.closed());
+  const auto pass = gate.enter();
+  EXPECT_EQ(gate.inside(), 1U);
 }
 
 }  // namespace

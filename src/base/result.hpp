@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <tl/expected.hpp>
@@ -29,6 +30,7 @@ struct Error {
   Errc code = Errc::io;
   std::string message;  // one sentence, fit to show a client
   int sys_errno = 0;
+  std::chrono::milliseconds retry_after{0};  // when it may go better; 0: nobody knows
 };
 
 // `tl::expected` that cannot be dropped silently.
@@ -40,6 +42,11 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 
 inline tl::unexpected<Error> fail(Errc code, std::string message) {
   return tl::unexpected<Error>(Error{.code = code, .message = std::move(message)});
+}
+
+// The same for what may go better after a while.
+inline tl::unexpected<Error> fail_until(std::chrono::milliseconds retry_after, Errc code, std::string message) {
+  return tl::unexpected<Error>(Error{.code = code, .message = std::move(message), .retry_after = retry_after});
 }
 
 inline Errc errc_of(int sys_errno) {
@@ -91,4 +98,16 @@ tl::unexpected<Error> fail_errno(int sys_errno, fmt::format_string<Args...> what
 #define COVE_CHECK(expr)                                                                                 \
   do {                                                                                                   \
     if (auto cove_check = (expr); !cove_check) return tl::unexpected<::cove::Error>(cove_check.error()); \
+  } while (false)
+
+// The same two in a coroutine.
+#define COVE_CO_TRY(decl, expr) COVE_CO_TRY_(COVE_CONCAT(cove_try_, __LINE__), decl, expr)
+#define COVE_CO_TRY_(tmp, decl, expr)                             \
+  auto tmp = (expr);                                              \
+  if (!tmp) co_return tl::unexpected<::cove::Error>(tmp.error()); \
+  decl = std::move(*tmp)
+
+#define COVE_CO_CHECK(expr)                                                                                 \
+  do {                                                                                                      \
+    if (auto cove_check = (expr); !cove_check) co_return tl::unexpected<::cove::Error>(cove_check.error()); \
   } while (false)

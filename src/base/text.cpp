@@ -91,21 +91,22 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-std::optional<std::string> from_base64(std::string_view text) {
-  while (text.ends_with('=')) text.remove_suffix(1);
-  if (text.size() % 4 == 1) return std::nullopt;
-  const auto value = [](char c) -> int {
+std::optional<std::string> from_base64(std::string_view text, Padding padding) {
+  const auto digit = [](char c) -> int {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;
     if (c >= '0' && c <= '9') return c - '0' + 52;
     return c == '+' ? 62 : c == '/' ? 63 : -1;
   };
+  const bool whole = text.size() % 4 == 0;
+  for (int pads = 0; whole && pads < 2 && text.ends_with('='); ++pads) text.remove_suffix(1);
+  if ((!whole && padding == Padding::required) || text.size() % 4 == 1) return std::nullopt;
   std::string out;
   out.reserve(text.size() * 3 / 4);
   std::uint32_t bits = 0;
   int have = 0;
   for (const char c : text) {
-    const int six = value(c);
+    const int six = digit(c);
     if (six < 0) return std::nullopt;
     bits = (bits << 6) | static_cast<std::uint32_t>(six);
     have += 6;
@@ -113,6 +114,8 @@ std::optional<std::string> from_base64(std::string_view text) {
     have -= 8;
     out.push_back(static_cast<char>((bits >> have) & 0xff));
   }
+  // Bits that no byte takes must be zero: one text per value.
+  if ((bits & ((1U << have) - 1)) != 0) return std::nullopt;
   return out;
 }
 
@@ -129,7 +132,7 @@ std::optional<std::string> from_base64url(std::string_view text) {
     if (c == '+' || c == '/') return std::nullopt;
     c = c == '-' ? '+' : c == '_' ? '/' : c;
   }
-  return from_base64(plain);
+  return from_base64(plain, Padding::optional);
 }
 
 }  // namespace cove

@@ -17,10 +17,13 @@ std::string replace_invalid_utf8(std::string_view bytes);
 // How many bytes at the end are the beginning of a character: 0 to 3.
 std::size_t unfinished_utf8(std::string_view bytes);
 std::string base64(std::string_view bytes);
-// Padded or not; nullopt for anything else.
-std::optional<std::string> from_base64(std::string_view text);
+// Strict: the standard alphabet, right padding, one text per value; nullopt for anything else. Padding::optional takes
+// text without any padding too, as clients of our APIs send it.
+enum class Padding { required, optional };
+std::optional<std::string> from_base64(std::string_view text, Padding padding = Padding::required);
 // With '-' and '_', without padding: for addresses.
 std::string to_base64url(std::string_view bytes);
+// Takes right padding too, which some key sets have.
 std::optional<std::string> from_base64url(std::string_view text);
 
 }  // namespace cove

@@ -54,6 +54,18 @@ TEST(Base64, RefusesWhatItNeverWrote) {
   EXPECT_FALSE(from_base64url("+/"));
 }
 
+TEST(Base64, HasOneTextForAValue) {
+  EXPECT_EQ(from_base64("YQ=="), "a");
+  EXPECT_EQ(from_base64("YWI="), "ab");
+  for (const std::string_view bad : {"YQ", "YQ=", "Y===", "YR==", "YWJ=", "====", "YQ==YQ==", "Y Q=", "YQ-_"}) {
+    EXPECT_EQ(from_base64(bad), std::nullopt) << bad;
+    if (bad != "YQ") EXPECT_EQ(from_base64(bad, Padding::optional), std::nullopt) << bad;
+  }
+  EXPECT_EQ(from_base64("YQ", Padding::optional), "a");
+  EXPECT_EQ(from_base64url("YQ"), "a");
+  EXPECT_EQ(from_base64url("YQ=="), "a");
+}
+
 // RFC 4231, cases 2 and 6.
 TEST(Hmac, IsAsTheStandardHasIt) {
   EXPECT_EQ(hmac_sha256_hex("Jefe", "what do ya want for nothing?"),

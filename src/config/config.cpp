@@ -279,7 +279,8 @@ Result<Config> load(const LoadInput& input) {
   for (const auto& key : keys()) loader.take_default(key, input.default_state_dir);
   COVE_TRY(loader.config.file, chosen_file(input));
   if (const auto& file = loader.config.file; !file.empty()) {
-    COVE_TRY(const auto content, read_file_at(AT_FDCWD, file, kFileLimit));
+    COVE_TRY(const auto content,
+             input.content ? Result<std::string>(*input.content) : read_file_at(AT_FDCWD, file, kFileLimit));
     const auto parsed = toml::parse(content);
     if (!parsed)
       return fail(Errc::invalid,

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,10 @@ struct Http {
   std::vector<std::string> allowed_hosts;    // lower case: "box.example.org", "box.example.org:8443"
   std::vector<std::string> allowed_origins;  // lower case: "https://console.example.org"
   std::uint32_t max_connections = 0;
-  std::uint64_t max_body_bytes = 0;  // uploads have their own
+  std::uint32_t max_connections_per_peer = 0;  // 0: no limit of its own
+  std::uint64_t max_body_bytes = 0;            // uploads have their own
+  std::uint64_t memory_bytes = 0;              // of bodies and answers that wait, of all tenants
+  std::uint64_t tenant_memory_bytes = 0;       // and of one
   MetricsAccess metrics = MetricsAccess::key;
   bool operator==(const Http&) const = default;
 };
@@ -54,6 +58,7 @@ struct SandboxLimits {
   std::uint32_t pids = 0, max_pids = 0;
   std::uint32_t cpu_millis = 0, max_cpu_millis = 0;
   std::chrono::milliseconds ttl{}, max_ttl{};
+  std::chrono::milliseconds orphan_grace{};
   bool strict_images = false;
   bool operator==(const SandboxLimits&) const = default;
 };
@@ -64,6 +69,8 @@ struct ExecLimits {
   std::uint32_t max_concurrent = 0;
   std::uint32_t max_queued = 0;
   std::uint32_t history = 0;  // asynchronous executions of a sandbox that are remembered
+  std::uint64_t tenant_history_bytes = 0, max_history_bytes = 0;  // of their code and results
+  std::uint64_t tenant_recent_bytes = 0, max_recent_bytes = 0;    // of executions in kernels that are over
   bool operator==(const ExecLimits&) const = default;
 };
 
@@ -129,6 +136,9 @@ struct Mcp {
   std::uint32_t page_size = 0;               // of lists
   bool fixtures = false;                     // what the protocol's conformance suites look for
   bool ask_before_install = true;            // where the client can be asked
+  std::uint64_t tenant_replay_bytes = 0, max_replay_bytes = 0;  // of streams that can be asked for again
+  std::uint32_t tenant_outputs = 0, max_outputs = 0;            // executions whose output can be read again
+  std::uint64_t tenant_outputs_bytes = 0, max_outputs_bytes = 0;
   bool operator==(const Mcp&) const = default;
 };
 
@@ -136,6 +146,10 @@ struct Mcp {
 struct FileStorage {
   std::string directory;  // empty: below state_dir
   std::uint64_t max_size_bytes = 0;
+  std::uint64_t tenant_bytes = 0, max_total_bytes = 0;
+  std::uint32_t tenant_count = 0, max_total_count = 0;
+  std::uint32_t run_count = 0;      // kept from one run
+  std::uint64_t reserve_bytes = 0;  // of the disk, for the database
   std::chrono::milliseconds ttl{};
   bool operator==(const FileStorage&) const = default;
 };
@@ -168,7 +182,10 @@ struct Pool {
 
 // Requests that the server makes itself.
 struct Outbound {
-  std::string ca_file;  // empty: the system's store
+  std::string ca_file;                                          // empty: the system's store
+  std::uint32_t tenant_lookups = 0, max_lookups = 0;            // names being looked up
+  std::uint32_t tenant_lookup_queue = 0, max_lookup_queue = 0;  // waiting for that
+  std::chrono::milliseconds lookup_timeout{};
   bool operator==(const Outbound&) const = default;
 };
 
@@ -182,6 +199,19 @@ struct OAuth {
   bool operator==(const OAuth&) const = default;
 };
 
+// Lifecycle events that are kept.
+struct Events {
+  std::uint32_t tenant_count = 0, max_count = 0;
+  bool operator==(const Events&) const = default;
+};
+
+// Answers that are kept for requests that are repeated under their Idempotency-Key.
+struct Idempotency {
+  std::uint32_t tenant_count = 0, max_count = 0;
+  std::uint64_t tenant_bytes = 0, max_bytes = 0;
+  bool operator==(const Idempotency&) const = default;
+};
+
 // Telling others that an execution has ended.
 struct Callbacks {
   std::vector<std::string> allow;  // "host:port" that may be called whatever its address is
@@ -189,6 +219,9 @@ struct Callbacks {
   std::chrono::milliseconds backoff{};  // after the first failure; twice as long after each further one
   std::chrono::milliseconds timeout{};
   std::uint64_t max_size_bytes = 0;
+  std::uint32_t tenant_concurrent = 0, max_concurrent = 0;  // being sent at once
+  std::uint32_t tenant_pending = 0, max_pending = 0;        // not delivered and not given up yet
+  std::uint64_t tenant_pending_bytes = 0, max_pending_bytes = 0;
   bool operator==(const Callbacks&) const = default;
 };
 
@@ -198,6 +231,7 @@ struct Dependencies {
   std::vector<std::string> allow;  // "host:port" of indexes that may be asked whatever their address is
   std::chrono::milliseconds timeout{}, max_timeout{};
   std::uint64_t max_download_bytes = 0;  // by one install
+  std::uint32_t tenant_concurrent = 0, max_concurrent = 0;
   bool operator==(const Dependencies&) const = default;
 };
 
@@ -222,6 +256,8 @@ struct Config {
   TemplateLimits templates;
   Outbound outbound;
   OAuth oauth;
+  Events events;
+  Idempotency idempotency;
   Callbacks callbacks;
   Dependencies dependencies;
   Workspace workspace;
@@ -234,6 +270,7 @@ using Settings = std::map<std::string, std::string, std::less<>>;
 
 struct LoadInput {
   std::string file;                                  // --config; empty: COVE_CONFIG, else `default_file` if it exists
+  std::optional<std::string> content = {};           // of that file, when somebody else has read it
   std::string default_file = "/etc/cove/cove.toml";  //
   std::string default_state_dir;                     // keeper::default_state_dir()
   Settings environment;                              // NAME to value; `cove_environment()` in the real program

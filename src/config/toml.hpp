@@ -3,7 +3,7 @@
 // toml++ 3.3, made safe for files with mistakes in them: it tells the compiler that some mistakes cannot happen, which
 // they can (`größe = 1`, `a'''''' = 1`). Here it is told nothing, and finds the mistake one step later.
 #define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
+#define TOML_HEADER_ONLY 0  // its body is in toml.cpp
 #include <toml++/impl/preprocessor.h>
 
 #include <cstdint>

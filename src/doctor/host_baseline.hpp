@@ -5,7 +5,7 @@
 
 namespace cove::doctor {
 
-// What stands behind the locks (SECURITY.md 5.15): reads only, changes nothing.
+// What stands behind the locks (docs/attacks.md R-26): reads only, changes nothing.
 Checks host_baseline(const Host& host);
 
 }  // namespace cove::doctor

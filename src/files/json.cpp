@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/text.hpp"
+#include "wire/file_commands.hpp"
 
 namespace cove::files {
 
@@ -26,34 +27,34 @@ std::string_view error_code(const Error& error) {
   switch (error.sys_errno) {
     case ENOSPC:
     case EDQUOT:
-      return "disk_full";
+      return wire::kFileDiskFull;
     case EFBIG:
-      return "too_large";
+      return wire::kFileTooLarge;
     case EROFS:
-      return "denied";
+      return wire::kFileDenied;
     case EXDEV:
-      return error.code == Errc::denied ? "outside" : "invalid";
+      return error.code == Errc::denied ? wire::kFileOutside : wire::kFileInvalid;
     case EINVAL:
     case EISDIR:
     case ELOOP:
     case ENAMETOOLONG:
     case ENOTDIR:
     case ENOTEMPTY:
-      return "invalid";
+      return wire::kFileInvalid;
     default:
       break;
   }
   switch (error.code) {
     case Errc::invalid:
-      return "invalid";
+      return wire::kFileInvalid;
     case Errc::not_found:
-      return "not_found";
+      return wire::kFileNotFound;
     case Errc::denied:
-      return "denied";
+      return wire::kFileDenied;
     case Errc::exists:
-      return "exists";
+      return wire::kFileExists;
     case Errc::over_limit:
-      return error.sys_errno == 0 ? "too_large" : "io";
+      return error.sys_errno == 0 ? wire::kFileTooLarge : wire::kFileIo;
     case Errc::unsupported:
     case Errc::unavailable:
     case Errc::conflict:
@@ -61,7 +62,7 @@ std::string_view error_code(const Error& error) {
     case Errc::io:
       break;
   }
-  return "io";
+  return wire::kFileIo;
 }
 
 std::string error_json(const Error& error) {

@@ -25,6 +25,7 @@
 #include "files/tree.hpp"
 #include "files/unpack.hpp"
 #include "files/watch.hpp"
+#include "wire/file_commands.hpp"
 
 namespace cove::files {
 namespace {
@@ -66,13 +67,13 @@ Result<> upload(const std::string& path, Arguments options) {
   for (std::size_t i = 0; i < options.size(); i += 2) {
     const std::string_view name = options[i];
     COVE_TRY(const auto value, option_value(options, i));
-    if (name == "--max-bytes")
+    if (name == wire::kMaxBytesOption)
       limits.max_bytes = value;
-    else if (name == "--max-members")
+    else if (name == wire::kMaxMembersOption)
       limits.max_members = value;
-    else if (name == "--max-depth")
+    else if (name == wire::kMaxDepthOption)
       limits.max_depth = value;
-    else if (name == "--max-ratio" && value > 0)
+    else if (name == wire::kMaxRatioOption && value > 0)
       limits.ratio.max_ratio = value;
     else
       return fail(Errc::invalid, fmt::format("upload: {} is not understood", shown(name)));
@@ -84,7 +85,7 @@ Result<> upload(const std::string& path, Arguments options) {
 Result<> download(const std::string& path, Arguments options) {
   PackLimits limits;
   if (!options.empty()) {
-    if (options.size() != 2 || options[0] != std::string_view("--max-bytes"))
+    if (options.size() != 2 || options[0] != wire::kMaxBytesOption)
       return fail(Errc::invalid, "download takes --max-bytes and nothing else");
     COVE_TRY(limits.max_bytes, number(options[1]));
   }
@@ -92,7 +93,7 @@ Result<> download(const std::string& path, Arguments options) {
 }
 
 Result<> stage_files(const std::string& path, Arguments rest) {
-  COVE_TRY(const bool now, flag(rest, 0, "now"));
+  COVE_TRY(const bool now, flag(rest, 0, wire::kNowWord));
   COVE_TRY(const auto staged, stage(STDIN_FILENO, path, now ? StagedTime::now : StagedTime::zero));
   return say(fmt::format(R"({{"files":{},"bytes":{},"marks":["{}"]}})", staged.files, staged.bytes,
                          fmt::join(staged.marks, "\",\"")));
@@ -100,11 +101,13 @@ Result<> stage_files(const std::string& path, Arguments rest) {
 
 Result<> take_snapshot(const std::string& path, Arguments options) {
   SnapshotLimits limits;
-  if (!options.empty()) {
-    if (options.size() != 2 || options[0] != std::string_view("--max-bytes"))
-      return fail(Errc::invalid, "snapshot takes --max-bytes and nothing else");
-    COVE_TRY(limits.max_bytes, number(options[1]));
+  for (; options.size() >= 2; options = options.subspan(2)) {
+    const std::string_view name = options[0];
+    if (name != wire::kMaxBytesOption && name != wire::kMaxFilesOption) break;
+    auto& limit = name == wire::kMaxBytesOption ? limits.max_bytes : limits.max_files;
+    COVE_TRY(limit, number(options[1]));
   }
+  if (!options.empty()) return fail(Errc::invalid, "snapshot takes --max-bytes and --max-files");
   COVE_TRY(const auto known, read_known(STDIN_FILENO));
   return snapshot(path, known, STDOUT_FILENO, limits);
 }
@@ -123,7 +126,7 @@ Result<> write(const std::string& path, Arguments rest) {
   if (rest.empty()) return fail(Errc::invalid, "write wants a mode");
   COVE_TRY(const auto mode, number(rest[0], 8));
   if (mode > 0777) return fail(Errc::invalid, fmt::format("{} is not a mode up to 0777", shown(rest[0])));
-  COVE_TRY(const bool append, flag(rest, 1, "append"));
+  COVE_TRY(const bool append, flag(rest, 1, wire::kAppendWord));
   const auto bits = static_cast<std::uint32_t>(mode);
   return say(append ? append_content(path, bits, STDIN_FILENO) : write_content(path, bits, STDIN_FILENO));
 }
@@ -145,10 +148,10 @@ Result<> changed(const std::string& path, Arguments rest) {
   rest = rest.subspan(2);
   while (!rest.empty()) {
     const std::string_view name = rest[0];
-    if (name == "--known" && rest.size() > 2) {
+    if (name == wire::kKnownOption && rest.size() > 2) {
       wanted.known.emplace(rest[2], rest[1]);
       rest = rest.subspan(3);
-    } else if (name == "--remove" && rest.size() > 1) {
+    } else if (name == wire::kRemoveOption && rest.size() > 1) {
       static_cast<void>(remove_path(path + "/" + rest[1], Recursive::no).has_value());  // it may be gone already
       rest = rest.subspan(2);
     } else {
@@ -162,38 +165,63 @@ Result<> changed(const std::string& path, Arguments rest) {
 Result<> rename(const std::string& path, Arguments rest) {
   if (rest.empty()) return fail(Errc::invalid, "rename wants a second path");
   COVE_TRY(const auto to, absolute_path(rest[0]));
-  COVE_TRY(const bool overwrite, flag(rest, 1, "overwrite"));
+  COVE_TRY(const bool overwrite, flag(rest, 1, wire::kOverwriteWord));
   return say(rename_path(path, to, overwrite ? Overwrite::yes : Overwrite::no));
 }
 
+Result<> remove(const std::string& path, Arguments rest) {
+  COVE_TRY(const bool recursive, flag(rest, 0, wire::kRecursiveWord));
+  return remove_path(path, recursive ? Recursive::yes : Recursive::no);
+}
+
+Result<> watch_changes(const std::string& path, Arguments rest) {
+  COVE_TRY(const bool recursive, flag(rest, 0, wire::kRecursiveWord));
+  return watch(path, recursive ? Recursive::yes : Recursive::no, STDIN_FILENO, STDOUT_FILENO);
+}
+
+Result<> run(wire::FileVerb verb, const std::string& path, Arguments rest) {
+  using wire::FileVerb;
+  switch (verb) {
+    case FileVerb::upload:
+      return upload(path, rest);
+    case FileVerb::download:
+      return download(path, rest);
+    case FileVerb::stage:
+      return stage_files(path, rest);
+    case FileVerb::snapshot:
+      return take_snapshot(path, rest);
+    case FileVerb::read:
+      return read(path, rest);
+    case FileVerb::write:
+      return write(path, rest);
+    case FileVerb::list:
+      return list(path, rest);
+    case FileVerb::changed:
+      return changed(path, rest);
+    case FileVerb::rename:
+      return rename(path, rest);
+    case FileVerb::remove:
+      return remove(path, rest);
+    case FileVerb::watch:
+      return watch_changes(path, rest);
+    case FileVerb::stat:
+    case FileVerb::mkdir:
+      break;
+  }
+  if (!rest.empty()) return fail(Errc::invalid, fmt::format("{} takes one path", name_of(verb)));
+  return say(verb == FileVerb::stat ? stat_path(path) : make_directory(path));
+}
+
 Result<> run(Arguments arguments) {
-  if (arguments.size() > 2 && arguments[1] == std::string_view("--within")) {
+  if (arguments.size() > 2 && arguments[1] == wire::kWithinOption) {
     stay_within(arguments[2]);
     arguments = arguments.subspan(2);
   }
   if (arguments.size() < 3) return fail(Errc::invalid, "usage: files [--within ROOT] COMMAND PATH [ARGUMENTS]");
-  const std::string_view command = arguments[1];
   COVE_TRY(const auto path, absolute_path(arguments[2]));
-  const auto rest = arguments.subspan(3);
-  if (command == "upload") return upload(path, rest);
-  if (command == "download") return download(path, rest);
-  if (command == "stage") return stage_files(path, rest);
-  if (command == "snapshot") return take_snapshot(path, rest);
-  if (command == "read") return read(path, rest);
-  if (command == "write") return write(path, rest);
-  if (command == "list") return list(path, rest);
-  if (command == "changed") return changed(path, rest);
-  if (command == "rename") return rename(path, rest);
-  if (command == "remove" || command == "watch") {
-    COVE_TRY(const bool recursive, flag(rest, 0, "recursive"));
-    const auto whole = recursive ? Recursive::yes : Recursive::no;
-    return command == "remove" ? remove_path(path, whole) : watch(path, whole, STDIN_FILENO, STDOUT_FILENO);
-  }
-  if (command == "stat" || command == "mkdir") {
-    if (!rest.empty()) return fail(Errc::invalid, fmt::format("{} takes one path", command));
-    return say(command == "stat" ? stat_path(path) : make_directory(path));
-  }
-  return fail(Errc::invalid, fmt::format("unknown command {}", shown(command)));
+  const auto verb = wire::file_verb(arguments[1]);
+  if (!verb) return fail(Errc::invalid, fmt::format("unknown command {}", shown(arguments[1])));
+  return run(*verb, path, arguments.subspan(3));
 }
 
 void on_stop(int /*signal*/) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <clocale>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <vector>

@@ -36,10 +36,16 @@ UniqueFd open_regular(const Walk::Step& step, struct stat& st) {
 
 class Taking {
  public:
-  Taking(const Known& known, int out_fd, std::uint64_t room)
-      : known_(known), out_fd_(out_fd), room_(room), chunk_(kChunk) {}
+  Taking(const Known& known, int out_fd, const SnapshotLimits& limits)
+      : known_(known), out_fd_(out_fd), room_(limits.max_bytes), files_left_(limits.max_files), chunk_(kChunk) {}
 
   Result<> take(const Walk::Step& step) {
+    const auto before = known_.find(step.path);
+    // Those past the limit are only counted: there may be very many.
+    if (files_left_ == 0 && before == known_.end()) {
+      ++left_out_;
+      return {};
+    }
     struct stat st{};
     const auto fd = open_regular(step, st);
     if (!fd || step.path.size() > kMaxPathBytes) {
@@ -47,15 +53,16 @@ class Taking {
       return {};
     }
     const auto size = static_cast<std::uint64_t>(st.st_size);
-    if (const auto before = known_.find(step.path); before != known_.end()) {
+    if (before != known_.end()) {
       COVE_TRY(const bool same, has_digest(fd.get(), before->second));
       if (same) return {};
     }
-    if (size > room_) {
+    if (size > room_ || files_left_ == 0) {
       ++left_out_;
       return {};
     }
     room_ -= size;
+    --files_left_;
     COVE_CHECK(write_all(out_fd_, json_string(step.path) + "\n"));
     COVE_CHECK(send(fd.get(), size));
     return write_all(out_fd_, "0\n");
@@ -99,6 +106,7 @@ class Taking {
   const Known& known_;
   int out_fd_;
   std::uint64_t room_;
+  std::uint64_t files_left_;
   std::uint64_t left_out_ = 0;
   std::vector<char> chunk_;
 };
@@ -125,7 +133,7 @@ Result<Known> read_known(int in_fd) {
 Result<> snapshot(const std::string& root, const Known& known, int out_fd, const SnapshotLimits& limits) {
   COVE_TRY(auto dir, open_path(root, O_RDONLY | O_DIRECTORY | O_NONBLOCK));
   COVE_TRY(auto walk, Walk::start(std::move(dir)));
-  Taking taking(known, out_fd, limits.max_bytes);
+  Taking taking(known, out_fd, limits);
   while (const auto* step = walk.next()) {
     if (stop_requested != 0) return fail(Errc::unavailable, "asked to stop");
     if (step->event == Walk::Event::leaving) continue;

@@ -109,6 +109,16 @@ TEST(Snapshot, StopsWhereThereIsNoRoomAndSaysSo) {
   EXPECT_EQ(result.end, "end 1");
 }
 
+TEST(Snapshot, StopsAfterSoManyFilesAndCountsTheRest) {
+  const Scratch scratch;
+  for (const auto* name : {"a", "b", "c", "d", "same", "changed"}) scratch.file(name, "1");
+  const Known known{{"same", digest("1")}, {"changed", digest("2")}};
+  const auto some = taken(scratch, known, {.max_files = 2});
+  EXPECT_EQ(some.files.size(), 2U);
+  EXPECT_EQ(some.end, "end 3") << "what is unchanged is not left out";
+  EXPECT_EQ(taken(scratch, known, {.max_files = 5}).end, "end 0");
+}
+
 TEST(Snapshot, ReadsWhatWasKnown) {
   const auto known = read_known(stream_of("aa 3\nx y"
                                           "bb 2\nzz"

@@ -1,7 +1,9 @@
 #include "http/auth.hpp"
 
 #include <algorithm>
+#include <charconv>
 
+#include "base/text.hpp"
 #include "http/encoding.hpp"
 
 namespace cove::http {
@@ -17,6 +19,36 @@ bool looks_like_key(std::string_view text) {
 bool key_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
          c == '.' || c == '~' || c == '%';
+}
+
+// One character as a log's reader could decode it: "%63", "%2563" and "c" are all 'c'. `used`: how much of `text` it
+// is.
+char decoded(std::string_view text, std::size_t& used) {
+  char c = text.front();
+  used = 1;
+  while (c == '%') {
+    const auto digits = text.substr(used, 2);
+    unsigned value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (digits.size() != 2 || read.ptr != digits.data() + 2 || value > 0x7f) break;
+    used += 2;
+    c = static_cast<char>(value);
+  }
+  return c;
+}
+
+// Of the key's prefix at the beginning of `text`; 0 when there is none.
+std::size_t prefix_length(std::string_view text) {
+  std::size_t at = 0;
+  for (const char wanted : kKeyPrefix) {
+    if (at >= text.size()) return 0;
+    std::size_t used = 0;
+    const char c = decoded(text.substr(at), used);
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (lower != wanted) return 0;
+    at += used;
+  }
+  return at;
 }
 
 }  // namespace
@@ -46,7 +78,7 @@ Credentials parse_credentials(const std::vector<std::string_view>& authorization
     if (value.starts_with("Bearer ")) {
       if (!offer(trim(value.substr(7)))) return conflict();
     } else if (value.starts_with("Basic ")) {
-      pair = base64_decode(trim(value.substr(6)));
+      pair = from_base64(trim(value.substr(6)));
       credentials.unreadable = !pair || pair->find(':') == std::string::npos;
     } else {
       credentials.unreadable = true;
@@ -96,16 +128,19 @@ Decision authenticate(Authenticator& authenticator, const Credentials& credentia
 
 std::string redact_keys(std::string_view text) {
   std::string out;
-  for (;;) {
-    const auto at = text.find(kKeyPrefix);
-    if (at == std::string_view::npos) break;
-    out += text.substr(0, at);
+  while (!text.empty()) {
+    // A key may be written with percent signs, and those with percent signs again.
+    const auto prefix = prefix_length(text);
+    if (prefix == 0) {
+      out += text.front();
+      text.remove_prefix(1);
+      continue;
+    }
     out += "cove_***";
-    text.remove_prefix(at + kKeyPrefix.size());
+    text.remove_prefix(prefix);
     const auto end = std::ranges::find_if_not(text, key_char);
     text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
   }
-  out += text;
   return out;
 }
 

@@ -8,13 +8,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/principal.hpp"
+
 namespace cove::http {
 
-struct Principal {
-  std::string tenant = "default";
-  std::string key_id;
-  bool in_scope = true;  // what was shown opens this server
-};
+using cove::Principal;
 
 // Knows the keys. An implementation compares hashes in constant time.
 class Authenticator {
@@ -23,7 +21,9 @@ class Authenticator {
   // Whose key this is, or nothing.
   virtual std::optional<Principal> check(std::string_view key) = 0;
   // True: this server wants no keys; one that is offered and wrong is refused all the same.
-  [[nodiscard]] virtual bool open() const = 0;
+  [[nodiscard]] virtual bool open() = 0;
+  // Whether who was let in once still would be. Asked again and again of everybody whose request lasts.
+  [[nodiscard]] virtual bool still_valid(const Principal& principal) = 0;
 };
 
 // What a request carried as credentials, from all places that may carry one.
@@ -44,7 +44,7 @@ struct Decision {
 };
 Decision authenticate(Authenticator& authenticator, const Credentials& credentials);
 
-// Replaces every key in `text` by `cove_***`, for logs.
+// Replaces every key in `text` by `cove_***`, for logs, in whatever case and however percent-encoded it is written.
 std::string redact_keys(std::string_view text);
 
 // Wrong keys per peer address: a token bucket each. Only failures are counted, so who has a key never notices.

@@ -18,7 +18,8 @@ class Keys : public Authenticator {
     if (key != "cove_right" && key != "plain-secret") return std::nullopt;
     return Principal{.tenant = "acme", .key_id = "k1"};
   }
-  [[nodiscard]] bool open() const override { return open_; }
+  bool open() override { return open_; }
+  bool still_valid(const Principal& principal) override { return principal.tenant == "acme"; }
 
  private:
   bool open_;
@@ -87,6 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Redaction, ReplacesEveryKey) {
   EXPECT_EQ(redact_keys("/cove_abc-1/v1?a=cove_x&b=1"), "/cove_***/v1?a=cove_***&b=1");
   EXPECT_EQ(redact_keys("/v1/recover"), "/v1/recover");
+  EXPECT_EQ(redact_keys("/%63ove_abc/v1"), "/cove_***/v1");
+  EXPECT_EQ(redact_keys("/co%76e%5Fabc%2d1/v1"), "/cove_***/v1");
+  EXPECT_EQ(redact_keys("/COVE_abc/v1"), "/cove_***/v1");
+  EXPECT_EQ(redact_keys("/a%20b%zz%"), "/a%20b%zz%");
 }
 
 TEST(FailureThrottle, AllowsABurstAndThenARate) {

@@ -24,6 +24,7 @@ using asio::ip::tcp;
 namespace {
 
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
+constexpr std::size_t kIdleBuffer = std::size_t{4} << 10;   // kept between two requests
 constexpr std::size_t kReadAhead = std::size_t{64} << 10;   // of pipelined requests, while one is being served
 constexpr std::size_t kFairShare = std::size_t{256} << 10;  // bytes one connection moves before others get a turn
 
@@ -48,6 +49,12 @@ std::string plain_address(const asio::ip::address& address) {
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
   }
   return address.to_string();
+}
+
+bool is_loopback(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  return address.is_loopback();
 }
 
 // Of one who has shown nothing that opens the server, or something that opens another.
@@ -80,6 +87,7 @@ Connection::Connection(std::shared_ptr<ServerShared> shared, tcp::socket socket)
     peer_ = address.find(':') == std::string::npos ? address : "[" + address + "]";
     peer_ += ":" + std::to_string(remote.port());
     peer_address_ = address_of(remote.address());
+    peer_is_local_ = is_loopback(remote.address());
   }
   const auto local = socket_.local_endpoint(ec);
   if (!ec) {
@@ -103,6 +111,29 @@ void Connection::reset() {
 
 void Connection::close_if_idle() {
   if (idle_) close();
+}
+
+void Connection::cut() {
+  if (cut_websocket_) cut_websocket_();
+  reset();
+  client_left();
+}
+
+std::function<bool()> Connection::validity() const {
+  if (exchange_ == nullptr || !keyed_) return {};
+  return [shared = shared_, principal = exchange_->request().principal] {
+    return shared->authenticator.still_valid(principal);
+  };
+}
+
+void Connection::revalidate() {
+  if (exchange_ == nullptr || !keyed_) return;
+  if (shared_->authenticator.still_valid(exchange_->request().principal)) return;
+  ++shared_->counts.revoked;
+  // An end that the client sees as one, after what it was sent; an answer that had a length is visibly not whole.
+  if (cut_websocket_) cut_websocket_();
+  close();
+  client_left();
 }
 
 void Connection::consume(std::size_t count) {
@@ -156,45 +187,60 @@ int Connection::queued() const {
   return bytes;
 }
 
+ssize_t Connection::receive_now(char* data, std::size_t size) {
+  while (socket_.is_open() && !eof_) {
+    const auto count = ::recv(socket_.native_handle(), data, size, MSG_DONTWAIT);
+    if (count > 0 || (count < 0 && errno == EAGAIN)) return count;
+    if (count == 0) eof_ = true;
+    if (count < 0 && errno != EINTR) close();
+  }
+  return 0;
+}
+
+Task<Result<>> Connection::readable(Clock::time_point deadline) {
+  unyielded_ = 0;
+  arm_read(deadline);
+  auto [ec] = co_await socket_.async_wait(tcp::socket::wait_read, asio::as_tuple(asio::use_awaitable));
+  disarm(read_watchdog_);
+  if (!ec) co_return Result<>{};
+  close();
+  co_return client_is_gone();
+}
+
+Task<> Connection::give_way(std::size_t moved) {
+  unyielded_ += moved;
+  if (unyielded_ < kFairShare) co_return;
+  unyielded_ = 0;
+  co_await asio::post(shared_->executor, asio::use_awaitable);
+}
+
 Task<Result<std::size_t>> Connection::receive(char* data, std::size_t size, Clock::time_point deadline) {
   for (;;) {
-    if (!socket_.is_open()) co_return client_is_gone();
-    if (eof_) co_return std::size_t{0};
-    const auto count = ::recv(socket_.native_handle(), data, size, MSG_DONTWAIT);
+    const auto count = receive_now(data, size);
     if (count > 0) {
-      unyielded_ += static_cast<std::size_t>(count);
-      if (unyielded_ >= kFairShare) {
-        unyielded_ = 0;
-        co_await asio::post(shared_->executor, asio::use_awaitable);
-      }
+      co_await give_way(static_cast<std::size_t>(count));
       co_return static_cast<std::size_t>(count);
     }
-    if (count == 0) {
-      eof_ = true;
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) {
-      close();
-      continue;
-    }
-    unyielded_ = 0;
-    arm_read(deadline);
-    auto [ec] = co_await socket_.async_wait(tcp::socket::wait_read, asio::as_tuple(asio::use_awaitable));
-    disarm(read_watchdog_);
-    if (ec) {
-      close();
-      co_return client_is_gone();
-    }
+    if (!socket_.is_open()) co_return client_is_gone();
+    if (eof_) co_return std::size_t{0};
+    auto waited = co_await readable(deadline);
+    if (!waited) co_return tl::unexpected<Error>(waited.error());
   }
 }
 
 Task<Result<std::size_t>> Connection::receive_more(Clock::time_point deadline) {
-  const auto old = buffer_.size();
-  buffer_.resize(old + kReadSize);
-  auto count = co_await receive(buffer_.data() + old, kReadSize, deadline);
-  buffer_.resize(old + count.value_or(0));
-  co_return count;
+  for (;;) {
+    const auto count = receive_now(shared_->scratch.data(), shared_->scratch.size());
+    if (count > 0) {
+      buffer_.append(shared_->scratch, 0, static_cast<std::size_t>(count));
+      co_await give_way(static_cast<std::size_t>(count));
+      co_return static_cast<std::size_t>(count);
+    }
+    if (!socket_.is_open()) co_return client_is_gone();
+    if (eof_) co_return std::size_t{0};
+    auto waited = co_await readable(deadline);
+    if (!waited) co_return tl::unexpected<Error>(waited.error());
+  }
 }
 
 Task<Result<>> Connection::write(std::string_view bytes) {
@@ -224,11 +270,7 @@ Task<Result<>> Connection::write(Buffers buffers) {
         buffers[i] += part;
         rest -= part;
       }
-      unyielded_ += static_cast<std::size_t>(count);
-      if (unyielded_ >= kFairShare) {
-        unyielded_ = 0;
-        co_await asio::post(shared_->executor, asio::use_awaitable);
-      }
+      co_await give_way(static_cast<std::size_t>(count));
       continue;
     }
     if (errno == EINTR) continue;
@@ -270,20 +312,12 @@ void Connection::watched(std::uint64_t generation, boost::system::error_code ec)
   if (generation != watch_generation_) return;
   watching_ = false;
   if (ec || !socket_.is_open()) return;
-  const auto old = buffer_.size();
-  buffer_.resize(old + kReadSize);
-  const auto count = ::recv(socket_.native_handle(), buffer_.data() + old, kReadSize, MSG_DONTWAIT);
-  const int error = errno;
-  buffer_.resize(old + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  if (count == 0) {
-    eof_ = true;
+  const auto count = receive_now(shared_->scratch.data(), shared_->scratch.size());
+  if (count > 0) buffer_.append(shared_->scratch, 0, static_cast<std::size_t>(count));
+  if (eof_ || !socket_.is_open())
     client_left();
-  } else if (count < 0 && error != EAGAIN && error != EINTR) {
-    close();
-    client_left();
-  } else {
+  else
     watch();
-  }
 }
 
 void Connection::stop_watching() {
@@ -305,7 +339,7 @@ void Connection::client_left() {
 Connection::Clock::time_point Connection::body_deadline() const {
   const auto idle = std::chrono::duration_cast<Clock::duration>(options_->body_idle_timeout);
   const std::chrono::duration<double> earned(static_cast<double>(body_bytes_) /
-                                             static_cast<double>(std::max<std::uint64_t>(1, options_->body_min_rate)));
+                                             static_cast<double>(std::max<std::uint64_t>(1, body_rate_)));
   const auto budget = idle + std::chrono::duration_cast<Clock::duration>(earned) - body_waited_;
   return Clock::now() + std::min(idle, budget);
 }
@@ -437,6 +471,7 @@ Task<std::variant<std::monostate, Head, Refusal>> Connection::next_head(First fi
       consumed_ = 0;
     }
     idle_ = !begun && first == First::no;  // who has only just come is answered before it is sent away
+    if (buffer_.empty() && buffer_.capacity() > kIdleBuffer) std::string().swap(buffer_);
     const auto count = co_await receive_more(deadline);
     idle_ = false;
     if (!count || *count == 0) {
@@ -444,6 +479,14 @@ Task<std::variant<std::monostate, Head, Refusal>> Connection::next_head(First fi
       co_return std::monostate{};
     }
   }
+}
+
+// A program of this machine. What a proxy passes on comes from this machine as well, and says for whom.
+bool Connection::comes_from_here(const Request& request) const {
+  constexpr std::string_view kOfProxies[] = {"Forwarded",         "X-Forwarded-For", "X-Forwarded-Host",
+                                             "X-Forwarded-Proto", "X-Real-IP",       "Via"};
+  return peer_is_local_ &&
+         std::ranges::none_of(kOfProxies, [&](std::string_view name) { return !request.header_all(name).empty(); });
 }
 
 std::optional<Response> Connection::admit(Head& head, const Router::Route*& route) {
@@ -464,7 +507,9 @@ std::optional<Response> Connection::admit(Head& head, const Router::Route*& rout
   }
 
   // Who has no key learns nothing, not even which routes there are.
-  if (match == nullptr || match->route->options.access == Access::key) {
+  const auto access = match == nullptr ? Access::key : match->route->options.access;
+  keyed_ = access == Access::key || (access == Access::key_or_loopback && !comes_from_here(request));
+  if (keyed_) {
     const auto credentials =
         parse_credentials(request.header_all("Authorization"), request.header_all("X-API-Key"), head.key);
     auto decision = authenticate(shared_->authenticator, credentials);
@@ -478,6 +523,7 @@ std::optional<Response> Connection::admit(Head& head, const Router::Route*& rout
       return keep_out(decision.verdict, options_->challenge);
     }
     request.principal = std::move(decision.principal);
+    known_ = request.admitted = true;
   }
   if (const auto* moved = std::get_if<Router::Moved>(&found)) {
     Response response{.status = 307, .content_type = ""};
@@ -516,6 +562,7 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
   content_length_ = head.chunked ? std::nullopt : std::optional(head.content_length);
   body_bytes_ = 0;
   body_waited_ = {};
+  body_rate_ = options_->body_min_rate;
   gone_ = eof_ && input().empty();
   keep_alive_ = head.keep_alive && !refused;
   expect_pending_ = head.expect_continue && !body_.done();
@@ -553,7 +600,7 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
       log(exchange, shown_target, started);
       std::rethrow_exception(escaped);
     }
-    if (shared_->on_escape) shared_->on_escape(route->pattern, escaped);
+    if (shared_->hooks.on_escape) shared_->hooks.on_escape(route->pattern, escaped);
   }
   if (!exchange.answered() && socket_.is_open()) {
     Response response = error_response(500, "internal", "something went wrong here");
@@ -572,12 +619,12 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
 }
 
 void Connection::log(const Exchange& exchange, const std::string& shown_target, Clock::time_point started) {
-  if (!shared_->access_log) return;
+  if (!shared_->hooks.access_log) return;
   const auto& request = exchange.request();
   AccessRecord record;
   record.id = request.id;
   record.peer = peer_;
-  record.tenant = request.principal.tenant;
+  record.tenant = request.admitted ? request.principal.tenant : "-";
   record.method = request.method_text;
   record.target = shown_target;
   record.status = exchange.status();
@@ -585,7 +632,7 @@ void Connection::log(const Exchange& exchange, const std::string& shown_target, 
   record.bytes_out = exchange.bytes_out();
   record.duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
   record.user_agent = redact_keys(request.header("User-Agent"));
-  shared_->access_log(record);
+  shared_->hooks.access_log(record);
 }
 
 }  // namespace cove::http

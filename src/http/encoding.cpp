@@ -21,15 +21,6 @@ int hex_digit(char c) {
   return -1;
 }
 
-int base64_digit(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+') return 62;
-  if (c == '/') return 63;
-  return -1;
-}
-
 std::optional<std::string> decode(std::string_view text, char blank) {
   std::string out;
   out.reserve(text.size());
@@ -56,28 +47,6 @@ std::optional<std::string> percent_decode(std::string_view text) {
 
 std::optional<std::string> form_decode(std::string_view text) {
   return decode(text, '+');
-}
-
-std::optional<std::string> base64_decode(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 4) {
-    const bool last = i + 4 == text.size();
-    const int padding = !last ? 0 : text[i + 3] != '=' ? 0 : text[i + 2] != '=' ? 1 : 2;
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 4; ++j) {
-      const bool padded = j >= static_cast<std::size_t>(4 - padding);
-      const int digit = padded ? 0 : base64_digit(text[i + j]);
-      if (digit < 0) return std::nullopt;
-      group = group << 6 | static_cast<std::uint32_t>(digit);
-    }
-    // Bits that no byte takes must be zero: one text per value.
-    if ((padding == 1 && (group & 0xff) != 0) || (padding == 2 && (group & 0xffff) != 0)) return std::nullopt;
-    out += static_cast<char>(group >> 16 & 0xff);
-    if (padding < 2) out += static_cast<char>(group >> 8 & 0xff);
-    if (padding < 1) out += static_cast<char>(group & 0xff);
-  }
-  return out;
 }
 
 std::string http_date(std::int64_t unix_ns) {

@@ -11,8 +11,6 @@ namespace cove::http {
 std::optional<std::string> percent_decode(std::string_view text);
 // The same with '+' for a blank.
 std::optional<std::string> form_decode(std::string_view text);
-// Strict: the standard alphabet, whole groups, correct padding.
-std::optional<std::string> base64_decode(std::string_view text);
 
 // As headers write a time: "Sun, 06 Nov 1994 08:49:37 GMT".
 std::string http_date(std::int64_t unix_ns);

@@ -13,6 +13,8 @@
 namespace cove::http {
 namespace {
 
+constexpr std::size_t kChargedAnswer = std::size_t{64} << 10;  // what is smaller fits into the socket
+
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -62,7 +64,8 @@ Exchange::Exchange(Connection& connection, Request request, std::uint64_t body_l
     : connection_(connection),
       request_(std::move(request)),
       body_limit_(body_limit),
-      changed_(connection.shared_->executor) {}
+      changed_(connection.shared_->executor),
+      charge_(connection.shared_->budget.open(request_.principal.tenant)) {}
 
 Exchange::~Exchange() = default;
 
@@ -74,6 +77,7 @@ Task<Result<std::string>> Exchange::read_body(std::size_t limit) {
   const auto most = std::min<std::uint64_t>(limit, body_limit_);
   const auto too_large = [&] { return fail(Errc::over_limit, fmt::format("the body is larger than {} bytes", most)); };
   std::string body;
+  connection_.body_rate_ = connection_.options_->whole_body_min_rate;
   if (const auto announced = content_length()) {
     if (*announced - bytes_in_ > most) co_return too_large();
     // As large as announced, but not before the bytes are there: an announcement costs the client nothing.
@@ -87,6 +91,10 @@ Task<Result<std::string>> Exchange::read_body(std::size_t limit) {
     if (!count) co_return tl::unexpected<Error>(count.error());
     body.resize(old + *count);
     if (*count == 0) co_return body;
+    if (auto charged = charge_.grow(*count); !charged) {
+      co_await say_full(charged.error());
+      co_return fail(Errc::unavailable, charged.error().message);
+    }
     if (body.size() > most) {
       over_limit_ = true;
       co_return too_large();
@@ -160,6 +168,15 @@ Task<Result<>> Exchange::send_head(Response head, Framing framing, std::uint64_t
   co_return sent;
 }
 
+Task<> Exchange::say_full(Error why) {
+  auto response = why.code == Errc::quota
+                      ? error_response(429, "quota", why.message + ": try again when some of them have ended")
+                      : error_response(503, "unavailable", why.message + ": try again when some of them have ended");
+  response.headers.emplace_back("Retry-After", "1");
+  connection_.keep_alive_ = false;  // the rest of the body is not worth reading
+  if (const auto sent = co_await send(std::move(response)); !sent) connection_.close();
+}
+
 Task<Result<>> Exchange::send(Response response) {
   const auto* dialect = response.error_code.empty() ? nullptr : connection_.shared_->router.dialect_of(request_.path);
   if (dialect != nullptr) {
@@ -168,6 +185,13 @@ Task<Result<>> Exchange::send(Response response) {
     const boost::json::value error = {
         {"error", response.body}, {"code", response.error_code}, {"requestId", request_.id}};
     response.body = boost::json::serialize(error);
+  }
+  if (response.body.size() > kChargedAnswer) {
+    if (auto charged = charge_.grow(response.body.size()); !charged) {
+      response = {};
+      co_await say_full(charged.error());
+      co_return fail(Errc::unavailable, charged.error().message);
+    }
   }
   const std::string body = std::move(response.body);
   auto sent = co_await send_head(std::move(response), Framing::length, body.size(), body);
@@ -250,8 +274,11 @@ Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket() {
   const WebSocketOptions limits{.idle_timeout = options.websocket_idle_timeout,
                                 .handshake_timeout = options.linger_timeout,
                                 .write_timeout = options.write_timeout,
-                                .message_limit = options.websocket_message_limit};
-  co_return co_await upgrade(std::move(connection_.socket_), request_, limits);
+                                .message_limit = options.websocket_message_limit,
+                                .still_valid = connection_.validity()};
+  auto socket = co_await upgrade(std::move(connection_.socket_), request_, limits);
+  if (socket) connection_.cut_websocket_ = (*socket)->cutter();
+  co_return socket;
 }
 
 }  // namespace cove::http

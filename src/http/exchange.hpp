@@ -9,6 +9,7 @@
 
 #include "async/signal.hpp"
 #include "async/task.hpp"
+#include "base/budget.hpp"
 #include "base/result.hpp"
 #include "http/request.hpp"
 #include "http/response.hpp"
@@ -36,8 +37,11 @@ class Exchange {
   // What the client announced; nothing for a chunked body. 0 when there is no body.
   [[nodiscard]] std::optional<std::uint64_t> content_length() const;
   // The whole (rest of the) body. over_limit when it is more than `limit` or than the route allows; invalid when it is
-  // malformed.
+  // malformed; unavailable also when the tenant, or the server, holds too much in memory: then it has been answered.
   Task<Result<std::string>> read_body(std::size_t limit);
+  // What the body holds of the server's memory is held until the exchange is over. Who keeps the body's content longer
+  // takes this along; who has no more of it gives it up.
+  [[nodiscard]] Budget::Charge take_charge() { return std::move(charge_); }
   // 1..size bytes, or 0 at the end.
   Task<Result<std::size_t>> read_body_some(char* data, std::size_t size);
 
@@ -73,12 +77,15 @@ class Exchange {
   friend class Connection;
   enum class Framing { none, length, chunked, close };
 
+  // Answers 429 or 503 instead of what was meant, which the memory of the server has no room for.
+  Task<> say_full(Error why);
   Task<Result<>> send_head(Response head, Framing framing, std::uint64_t length, std::string_view body);
 
   Connection& connection_;
   Request request_;
   std::uint64_t body_limit_;
   async::Signal changed_;
+  Budget::Charge charge_;
   Framing framing_ = Framing::none;
   std::uint64_t left_ = 0;  // with Framing::length: still to be written
   unsigned status_ = 0;

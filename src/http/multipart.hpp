@@ -15,7 +15,7 @@ struct PartHead {
   std::optional<std::string> filename;  // "" is a file without a name; none: a field
 };
 
-// Who takes the parts of a form. What it refuses ends the reading.
+// Receives form parts; its error stops parsing.
 class PartSink {
  public:
   virtual ~PartSink() = default;

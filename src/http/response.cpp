@@ -25,6 +25,10 @@ Response text_response(unsigned status, std::string text) {
   return response;
 }
 
+Response no_content() {
+  return {.status = 204, .content_type = ""};
+}
+
 Response error_response(unsigned status, std::string_view code, std::string_view sentence) {
   Response response;
   response.status = status;

@@ -20,6 +20,8 @@ struct Response {
 
 Response json_response(unsigned status, const boost::json::value& value);
 Response text_response(unsigned status, std::string text);
+// 204, without a body.
+Response no_content();
 // {"error": sentence, "code": code, "requestId": …}; the id is filled in when it is sent.
 Response error_response(unsigned status, std::string_view code, std::string_view sentence);
 

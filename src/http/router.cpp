@@ -75,18 +75,6 @@ void Router::add(verb method, std::string pattern, Handler handler, RouteOptions
   routes_.push_back(std::move(route));
 }
 
-std::vector<Router::RouteInfo> Router::routes() const {
-  std::vector<RouteInfo> all;
-  for (const auto& route : routes_) {
-    RouteInfo info;
-    info.method = boost::beast::http::to_string(route.method);
-    info.pattern = route.pattern;
-    info.access = route.options.access;
-    all.push_back(std::move(info));
-  }
-  return all;
-}
-
 void Router::set_dialect(std::string path, Dialect dialect) {
   dialects_.emplace_back(split(std::string_view(path).substr(1)), std::move(dialect));
 }

@@ -16,7 +16,9 @@ namespace cove::http {
 class Exchange;
 using Handler = std::function<async::Task<>(Exchange&)>;
 
-enum class Access { open, key };
+// Who may use a route: anybody; whoever has a key; or whoever has one and, without, programs of this machine that come
+// here directly and not through a proxy.
+enum class Access { open, key, key_or_loopback };
 
 struct RouteOptions {
   http::Access access = http::Access::key;
@@ -33,11 +35,6 @@ class Router {
  public:
   using Access = http::Access;
   using RouteOptions = http::RouteOptions;
-  struct RouteInfo {
-    std::string method;
-    std::string pattern;
-    Access access = Access::key;
-  };
   struct Route {
     verb method = verb::unknown;
     std::string pattern;
@@ -67,8 +64,6 @@ class Router {
   void set_dialect(std::string path, Dialect dialect);
   // Null: ours.
   [[nodiscard]] const Dialect* dialect_of(std::string_view path) const;
-  // In the order of adding; the HEAD that GET routes serve is not listed.
-  [[nodiscard]] std::vector<RouteInfo> routes() const;
   // `path` is percent-encoded.
   [[nodiscard]] std::variant<Found, NotFound, NotAllowed, Malformed, Moved> find(verb method,
                                                                                  std::string_view path) const;

@@ -99,16 +99,6 @@ INSTANTIATE_TEST_SUITE_P(
     })),
     [](const auto& row) { return std::string(row.param.name); });
 
-TEST(Router, ListsItsRoutesInOrder) {
-  const auto routes = sample().routes();
-  ASSERT_EQ(routes.size(), 11U);
-  EXPECT_EQ(routes[0].method, "GET");
-  EXPECT_EQ(routes[0].pattern, "/healthz");
-  EXPECT_EQ(routes[0].access, Access::open);
-  EXPECT_EQ(routes[3].method, "PUT");
-  EXPECT_EQ(routes[3].access, Access::key);
-}
-
 TEST(StrictRoutes, HaveNoHeadNoEmptyParameterAndASlashThatLeadsBack) {
   Router router;
   const RouteOptions strict{.head = false, .strict = true};

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "async/deadline.hpp"
+#include "async/signal.hpp"
 #include "async/task_group.hpp"
 #include "base/unique_fd.hpp"
 #include "http/connection.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int kAcceptsPerTurn = 64;
 constexpr std::chrono::milliseconds kBackOff{50};
+constexpr std::chrono::minutes kSayFullEvery{1};
 
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 94\r\nRetry-After: 1\r\n"
@@ -44,19 +46,21 @@ UniqueFd accept_one(int listener) {
 class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
  public:
   Impl(asio::any_io_executor executor, ServerOptions options, const Router& router, Authenticator& authenticator,
-       AccessLog access_log, OnEscape on_escape)
+       Hooks hooks)
       : shared_(std::make_shared<ServerShared>(ServerShared{.executor = executor,
                                                             .options = std::make_shared<const ServerOptions>(options),
                                                             .router = router,
                                                             .authenticator = authenticator,
-                                                            .access_log = std::move(access_log),
-                                                            .on_escape = on_escape,
-                                                            .throttle = FailureThrottle(options.throttle)})),
-        group_(executor, std::move(on_escape)) {}
+                                                            .hooks = hooks,
+                                                            .throttle = FailureThrottle(options.throttle),
+                                                            .budget = Budget(options.held)})),
+        group_(executor, std::move(hooks.on_escape)),
+        arrived_(executor) {}
 
   static Task<> serve(std::shared_ptr<Impl> self, tcp::acceptor acceptor) {
     acceptor.native_non_blocking(true);
     const Listening listening(*self, acceptor);
+    if (!std::exchange(self->revalidating_, true)) self->group_.spawn("revalidate", revalidate(self));
     // Held back for the time when there are no descriptors left: without one, a connection that waits can be neither
     // taken nor refused, and its client would hang.
     auto spare = spare_descriptor();
@@ -71,7 +75,10 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     }
   }
 
-  void reload(ServerOptions options) { shared_->options = std::make_shared<const ServerOptions>(std::move(options)); }
+  void reload(ServerOptions options) {
+    shared_->budget.set_limits(options.held);
+    shared_->options = std::make_shared<const ServerOptions>(std::move(options));
+  }
 
   void drain() {
     shared_->draining = true;
@@ -79,6 +86,8 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   }
 
   [[nodiscard]] std::size_t connections() const { return connections_.size(); }
+  [[nodiscard]] const Counts& counts() const { return shared_->counts; }
+  [[nodiscard]] Budget& budget() { return shared_->budget; }
 
   void cancel() {
     stopping_ = true;
@@ -103,6 +112,56 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     Impl& impl;
     tcp::acceptor& acceptor;
   };
+
+  // A key may be revoked, or a token expire, while a request that it opened lasts.
+  static Task<> revalidate(std::shared_ptr<Impl> self) {
+    while (!self->stopping_) {
+      while (self->connections_.empty()) co_await self->arrived_.wait();
+      co_await async::sleep_for(self->shared_->options->revalidate_every);
+      const std::vector<Connection*> now(self->connections_.begin(), self->connections_.end());
+      for (auto* connection : now) connection->revalidate();
+    }
+  }
+
+  // Who may be closed for a newcomer's sake, of this peer ("": of all); null when everybody is needed.
+  [[nodiscard]] Connection* least_needed(const std::string& peer) const {
+    const auto need = [](const Connection& connection) {
+      if (connection.unknown()) return connection.idle() ? 0 : connection.serving() ? 3 : 1;
+      return connection.idle() ? 2 : 3;
+    };
+    Connection* found = nullptr;
+    int least = 3;
+    for (auto* connection : connections_) {
+      if (!peer.empty() && connection->peer_address() != peer) continue;
+      const int needed = need(*connection);
+      if (needed < least || (found != nullptr && needed == least && connection->since() < found->since())) {
+        found = connection;
+        least = needed;
+      }
+    }
+    return found;
+  }
+
+  // False: there is none to be had.
+  bool make_room(const std::string& peer, std::size_t limit) {
+    if (auto* least = least_needed(peer)) {
+      ++shared_->counts.evicted;
+      least->cut();
+      say_full(peer, limit, "the one needed least was closed");
+      return true;
+    }
+    ++shared_->counts.refused;
+    say_full(peer, limit, "a newcomer was refused");
+    return false;
+  }
+
+  void say_full(const std::string& peer, std::size_t limit, std::string_view done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shared_->hooks.warn || now < say_full_again_) return;
+    say_full_again_ = now + kSayFullEvery;
+    shared_->hooks.warn(fmt::format("connections full limit={} peer={}: {} evicted={} refused={}", limit,
+                                    peer.empty() ? "-" : peer, done, shared_->counts.evicted, shared_->counts.refused));
+  }
 
   // False: the kernel cannot give us more for now.
   bool accept_some(tcp::acceptor& acceptor, UniqueFd& spare) {
@@ -135,7 +194,7 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
 
   void take(UniqueFd fd, const tcp& protocol) {
     const auto& options = *shared_->options;
-    if (connections_.size() >= options.max_connections) return refuse(fd);
+    if (connections_.size() >= options.max_connections && !make_room("", options.max_connections)) return refuse(fd);
     tcp::socket socket(shared_->executor);
     boost::system::error_code ec;
     socket.assign(protocol, fd.get(), ec);
@@ -148,13 +207,14 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     const auto& peer = connection->peer_address();
     if (peer.empty()) return;  // reset before we came to it
     auto& of_peer = per_peer_[peer];
-    if (options.max_per_peer > 0 && of_peer >= options.max_per_peer) {
+    if (options.max_per_peer > 0 && of_peer >= options.max_per_peer && !make_room(peer, options.max_per_peer)) {
       // The socket goes with the connection; the answer goes first.
       send_full(raw);
       return;
     }
     ++of_peer;
     connections_.insert(connection.get());
+    arrived_.notify_all();
     group_.spawn("connection", run(std::make_unique<Seat>(shared_from_this(), std::move(connection))));
   }
 
@@ -185,13 +245,15 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   std::unordered_set<tcp::acceptor*> acceptors_;
   std::unordered_set<Connection*> connections_;
   std::unordered_map<std::string, std::size_t> per_peer_;
+  async::Signal arrived_;
+  bool revalidating_ = false;
+  std::chrono::steady_clock::time_point say_full_again_{};
   bool stopping_ = false;
 };
 
 Server::Server(asio::any_io_executor executor, ServerOptions options, const Router& router,
-               Authenticator& authenticator, AccessLog access_log, OnEscape on_escape)
-    : impl_(std::make_shared<Impl>(std::move(executor), std::move(options), router, authenticator,
-                                   std::move(access_log), std::move(on_escape))) {}
+               Authenticator& authenticator, Hooks hooks)
+    : impl_(std::make_shared<Impl>(std::move(executor), std::move(options), router, authenticator, std::move(hooks))) {}
 
 Server::~Server() {
   impl_->cancel();
@@ -211,6 +273,14 @@ void Server::drain() {
 
 std::size_t Server::connections() const {
   return impl_->connections();
+}
+
+const Server::Counts& Server::counts() const {
+  return impl_->counts();
+}
+
+Budget& Server::budget() {
+  return impl_->budget();
 }
 
 Task<> Server::stop() {

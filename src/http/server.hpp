@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "async/task.hpp"
+#include "base/budget.hpp"
 #include "http/access_log.hpp"
 #include "http/auth.hpp"
 #include "http/exchange.hpp"
@@ -27,14 +28,21 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{60'000};       // between requests
   std::chrono::milliseconds body_idle_timeout{30'000};  // and the time a body may take before the rate counts
   std::uint64_t body_min_rate = 1024;                   // bytes per second that we wait for
+  std::uint64_t whole_body_min_rate = 32 << 10;         // the same of a body that waits in memory for its end
   std::chrono::milliseconds write_timeout{30'000};      // in which a client must take something
   std::uint64_t discard_limit = std::uint64_t{256} << 20;
   std::chrono::milliseconds discard_timeout{120'000};  // for bodies nobody wants
   std::chrono::milliseconds linger_timeout{2'000};     // for the client to close after a last answer
   std::chrono::milliseconds websocket_idle_timeout{60'000};
   std::size_t websocket_message_limit = 1 << 20;
-  std::size_t max_connections = 4096;  // further ones get 503
-  std::size_t max_per_peer = 0;        // 0: no limit
+  // A newcomer above these takes the place of whoever is needed least: idle, without a key, oldest. 503 if there is
+  // none.
+  std::size_t max_connections = 4096;
+  std::size_t max_per_peer = 0;  // 0: no limit
+  // Bytes of bodies and answers in memory, of a tenant and of all; 0: no limit.
+  Budget::Limits held;
+  // Between two looks whether those whose requests last would still be let in.
+  std::chrono::milliseconds revalidate_every{500};
   bool check_host = true;
   // "name" (any port) or "name:port", besides 127.0.0.1, [::1], localhost and the address the client connected to,
   // which must come with our port or none.
@@ -50,10 +58,20 @@ class Server {
  public:
   using AccessLog = std::function<void(const AccessRecord&)>;
   using OnEscape = std::function<void(std::string_view where, std::exception_ptr)>;
+  struct Hooks {
+    AccessLog access_log;
+    OnEscape on_escape;  // exceptions that handlers let go; the client got a 500, or was cut off
+    std::function<void(std::string_view)> warn;  // about limits that were reached, now and then
+  };
+  // What was turned away since the start.
+  struct Counts {
+    std::uint64_t refused = 0;  // connections, with 503
+    std::uint64_t evicted = 0;  // connections, for the sake of newcomers
+    std::uint64_t revoked = 0;  // requests, because whoever made them would not be let in any more
+  };
 
-  // `on_escape` hears of exceptions that handlers let go; the client got a 500, or was cut off.
   Server(boost::asio::any_io_executor executor, ServerOptions options, const Router& router,
-         Authenticator& authenticator, AccessLog access_log = {}, OnEscape on_escape = {});
+         Authenticator& authenticator, Hooks hooks = {});
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();
@@ -65,6 +83,9 @@ class Server {
   // Every answer from now on is the last of its connection, and idle connections are closed; goes on accepting.
   void drain();
   [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] const Counts& counts() const;
+  // Of bodies and answers in memory; also for who keeps what a body held beyond its request.
+  [[nodiscard]] Budget& budget();
   // Ends accepting, cancels every handler and returns when all is closed.
   Task<> stop();
 

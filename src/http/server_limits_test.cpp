@@ -43,6 +43,14 @@ class HttpLimits : public ServerTest {
     waiting_ = true;
     co_await exchange.changed().wait();
   }
+  // One whose request lasts.
+  std::unique_ptr<Client> waiting_client() {
+    waiting_ = false;
+    auto client = std::make_unique<Client>(port_);
+    client->send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_TRUE(eventually([&] { return waiting_.load(); }));
+    return client;
+  }
   // How long until the server closes.
   std::chrono::milliseconds closes_after(Client& client) {
     const auto begin = steady_clock::now();
@@ -130,8 +138,7 @@ TEST_F(HttpLimits, TakesOnlySoManyConnections) {
   options_.max_connections = 3;
   start();
   std::vector<std::unique_ptr<Client>> clients;
-  for (int i = 0; i < 3; ++i) clients.push_back(std::make_unique<Client>(port_));
-  ASSERT_TRUE(eventually([&] { return connections() == 3; }));
+  for (int i = 0; i < 3; ++i) clients.push_back(waiting_client());
   Client further(port_);
   const auto reply = further.read();
   EXPECT_EQ(reply.status, 503);
@@ -145,11 +152,28 @@ TEST_F(HttpLimits, TakesOnlySoManyConnections) {
 TEST_F(HttpLimits, TakesOnlySoManyOfOnePeer) {
   options_.max_per_peer = 2;
   start();
-  Client one(port_);
-  Client two(port_);
-  ASSERT_TRUE(eventually([&] { return connections() == 2; }));
+  const auto one = waiting_client();
+  const auto two = waiting_client();
   Client three(port_);
   EXPECT_EQ(three.read().status, 503);
+}
+
+TEST_F(HttpLimits, ClosesTheOneThatIsNeededLeastForANewcomer) {
+  options_.max_connections = 3;
+  start();
+  const auto busy = waiting_client();
+  Client known(port_);
+  known.send("POST /body HTTP/1.1\r\nHost: localhost\r\nX-API-Key: cove_right\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(known.read().status, 200);
+  Client silent(port_);
+  ASSERT_TRUE(eventually([&] { return connections() == 3; }));
+  Client newcomer(port_);
+  newcomer.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(newcomer.read().status, 200);
+  EXPECT_TRUE(silent.at_end()) << "has asked for nothing";
+  EXPECT_TRUE(eventually([&] { return connections() == 3; }));
+  known.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(known.read().status, 200);
 }
 
 TEST_F(HttpLimits, ManySlowClientsDoNotHurtTheOthers) {

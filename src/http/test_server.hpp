@@ -34,8 +34,12 @@ class TestKeys : public Authenticator {
     if (key != "cove_right") return std::nullopt;
     return Principal{.tenant = "acme", .key_id = "k1"};
   }
-  [[nodiscard]] bool open() const override { return is_open; }
-  bool is_open = true;
+  bool open() override { return is_open; }
+  bool still_valid(const Principal& principal) override {
+    return principal.key_id.empty() ? is_open.load() : valid.load();
+  }
+  std::atomic<bool> is_open = true;
+  std::atomic<bool> valid = true;
 };
 
 struct Reply {
@@ -168,13 +172,14 @@ class ServerTest : public testing::Test {
     namespace asio = boost::asio;
     asio::ip::tcp::acceptor acceptor(io_, {asio::ip::address_v4::loopback(), 0});
     port_ = acceptor.local_endpoint().port();
-    server_.emplace(
-        io_.get_executor(), options_, router_, keys_,
-        [this](const AccessRecord& record) {
-          const std::scoped_lock lock(mutex_);
-          records_.push_back(record);
-        },
-        [this](std::string_view, std::exception_ptr) { ++escapes_; });
+    server_.emplace(io_.get_executor(), options_, router_, keys_,
+                    Server::Hooks{.access_log =
+                                      [this](const AccessRecord& record) {
+                                        const std::scoped_lock lock(mutex_);
+                                        records_.push_back(record);
+                                      },
+                                  .on_escape = [this](std::string_view, std::exception_ptr) { ++escapes_; },
+                                  .warn = [this](std::string_view) { ++warnings_; }});
     asio::co_spawn(io_, server_->serve(std::move(acceptor)), asio::detached);
     thread_ = std::thread([this] { io_.run(); });
   }
@@ -231,6 +236,7 @@ class ServerTest : public testing::Test {
   std::thread thread_;
   std::uint16_t port_ = 0;
   std::atomic<int> escapes_ = 0;
+  std::atomic<int> warnings_ = 0;
 
  private:
   std::mutex mutex_;

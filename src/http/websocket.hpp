@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,8 @@ class WebSocket {
   virtual Task<Result<>> send_binary(std::string_view data) = 0;
   // Says goodbye and waits a little for the other side's. `reason` is cut to 123 bytes.
   virtual Task<> close(std::uint16_t code, std::string reason) = 0;
+  // Closes it without a word, from wherever it is called; does nothing once the WebSocket is gone.
+  virtual std::function<void()> cutter() = 0;
 };
 
 }  // namespace cove::http

@@ -10,6 +10,7 @@
 #include <boost/beast/websocket/stream.hpp>
 
 #include "async/signal.hpp"
+#include "base/text.hpp"
 #include "http/encoding.hpp"
 
 namespace cove::http {
@@ -71,6 +72,10 @@ class BeastWebSocket : public WebSocket {
     auto state = state_;
     auto [ec, size] = co_await state->stream.async_read(state->input, asio::as_tuple(asio::use_awaitable));
     if (ec) co_return closed();
+    if (options_.still_valid && !options_.still_valid()) {
+      state->stream.next_layer().close(ec);
+      co_return closed();
+    }
     Message message;
     message.text = state->stream.got_text();
     message.data = beast::buffers_to_string(state->input.data());
@@ -80,6 +85,13 @@ class BeastWebSocket : public WebSocket {
 
   Task<Result<>> send_text(std::string_view data) override { return send(state_, options_, Kind::text, data); }
   Task<Result<>> send_binary(std::string_view data) override { return send(state_, options_, Kind::binary, data); }
+
+  std::function<void()> cutter() override {
+    return [weak = std::weak_ptr(state_)] {
+      boost::system::error_code ec;
+      if (const auto state = weak.lock()) state->stream.next_layer().close(ec);
+    };
+  }
 
   Task<> close(std::uint16_t code, std::string reason) override {
     auto state = state_;
@@ -156,7 +168,7 @@ std::optional<Response> websocket_problem(const Request& request) {
     return response;
   }
   const auto keys = request.header_all("Sec-WebSocket-Key");
-  const auto key = keys.size() == 1 ? base64_decode(keys.front()) : std::nullopt;
+  const auto key = keys.size() == 1 ? from_base64(keys.front()) : std::nullopt;
   if (!key || key->size() != 16) return error_response(400, "invalid", "Sec-WebSocket-Key is not 16 bytes in base64");
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -17,6 +18,8 @@ struct WebSocketOptions {
   std::chrono::milliseconds handshake_timeout{2'000};
   std::chrono::milliseconds write_timeout{30'000};
   std::size_t message_limit = 1 << 20;
+  // Asked before each message is handed on: whether whoever opened it would still be let in. Empty: always.
+  std::function<bool()> still_valid = {};
 };
 
 // What to answer to a request that is no handshake; nothing when it is one.

@@ -71,6 +71,8 @@ void execute(const wire::Spawn& spawn) {
 
 constexpr int kReport = 4;  // in the child, until it is its program
 
+rlimit program_descriptors{};  // of what is started here
+
 struct ChildEnds {
   int in;
   int out;
@@ -100,6 +102,7 @@ struct ChildEnds {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  if (program_descriptors.rlim_max > 0) ::setrlimit(RLIMIT_NOFILE, &program_descriptors);
 
   for (const auto& file : spawn.files) {
     if (const int failed = write_file(file.path, file.mode, file.content); failed != 0)
@@ -174,6 +177,13 @@ std::pair<int, int> open_terminal(const wire::Spawn& spawn) {
 }
 
 }  // namespace
+
+void raise_descriptor_limit() {
+  if (::getrlimit(RLIMIT_NOFILE, &program_descriptors) != 0) return;
+  rlimit all = program_descriptors;
+  all.rlim_cur = all.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &all);
+}
 
 std::uint64_t cpu_usec(const rusage& usage) {
   return static_cast<std::uint64_t>((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 +

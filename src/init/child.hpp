@@ -34,6 +34,10 @@ struct SupervisorWord {
 };
 std::uint64_t cpu_usec(const rusage& usage);
 
+// Lets init itself hold as many descriptors as the hard limit allows, several for each process. What it starts gets the
+// limit back that there was before.
+void raise_descriptor_limit();
+
 // Forks a process for `spawn`. On failure pid is -1 and `report` is closed; the stage and errno are in `failure`.
 Spawned start_child(const wire::Spawn& spawn, ChildReport& failure);
 

@@ -15,6 +15,7 @@
 #include "init/child.hpp"
 #include "init/front.hpp"
 #include "init/process.hpp"
+#include "init/watch.hpp"
 #include "wire/init_messages.hpp"
 
 namespace cove::init {
@@ -24,6 +25,13 @@ constexpr int kControl = 3;
 constexpr std::size_t kReadChunk = 64U << 10;
 constexpr std::size_t kOutboxRoom = 512U << 10;  // no more output is framed while this much waits for the front
 constexpr std::size_t kHistory = 1U << 20;       // of a process's output, for a front that comes back
+constexpr int kReapsPerTurn = 256;
+constexpr std::int64_t kDiscardPerMilli = 256 << 10;  // bytes thrown away in a millisecond: 256 MiB a second
+constexpr std::int64_t kDiscardBurst = 4 * kDiscardPerMilli;
+constexpr std::int64_t kAcceptPause = 100;  // milliseconds
+constexpr std::int64_t kLongestWait = 3'600'000;
+constexpr std::uint64_t kLongestLease = 1ULL << 42;  // a hundred years
+constexpr std::int64_t kLeastAlone = 15'000;         // for a server that is started again, whatever the lease
 
 class Init {
  public:
@@ -39,12 +47,33 @@ class Init {
   void tell(Process& process);
   void reap();
   Process* find(std::uint32_t id);
+  bool prepare();
+  void watch_everything();
+  void watch_streams(const Process& process);
+  void hear_front();
   void turn(Process& process);
+  void throttle();
   [[nodiscard]] int poll_timeout() const;
+  // When a sandbox that nobody drives ends by itself; 0: somebody does, or it never does.
+  [[nodiscard]] std::int64_t ends_at() const {
+    return alone_since_ == 0 || lease_until_ == 0 ? 0 : std::max(lease_until_, alone_since_ + kLeastAlone);
+  }
 
   Front front_ = Front(kControl);
+  Watch watch_;
+  int signals_ = -1;
   std::vector<Process> processes_;  // grows only while frames are read, when nobody holds a reference
   bool ending_ = false;             // leave once everything has been said
+  bool reap_again_ = false;         // more may have ended than one turn takes
+  std::uint64_t discarded_ = 0;     // bytes of output thrown away in this turn
+  std::int64_t discard_room_ = kDiscardBurst;
+  std::int64_t discard_counted_ = 0;
+  std::int64_t discard_again_ = 0;  // until then nothing more is
+  bool holding_back_ = false;       // a stream waits for that
+  std::int64_t accept_again_ = 0;
+  // By the clock that also counts sleep; 0: none.
+  std::int64_t lease_until_ = 0;
+  std::int64_t alone_since_ = 0;
   std::vector<char> scratch_ = std::vector<char>(kReadChunk);
 };
 
@@ -103,6 +132,11 @@ void Init::handle(const wire::Frame& frame) {
     ::kill(-1, SIGKILL);
     return;
   }
+  if (frame.type == wire::FrameType::lease) {
+    if (const auto millis = wire::decode_number(frame.payload))
+      lease_until_ = *millis == 0 ? 0 : boot_millis() + static_cast<std::int64_t>(std::min(*millis, kLongestLease));
+    return;
+  }
   if (frame.type == wire::FrameType::spawn) {
     const auto request = wire::decode_spawn(frame.payload);
     if (!request || frame.process == 0 || find(frame.process) != nullptr)
@@ -124,12 +158,14 @@ void Init::handle(const wire::Frame& frame) {
   switch (frame.type) {
     case wire::FrameType::input:
       if (process->input >= 0 && !process->input_ends) process->pending_input.append(frame.payload);
+      process->input_came = true;
       break;
     case wire::FrameType::input_end:
       process->input_ends = true;
       break;
     case wire::FrameType::channel_record:
       if (process->log.is_open(wire::Stream::channel)) process->pending_records.emplace_back(frame.payload);
+      process->record_came = true;
       break;
     case wire::FrameType::limit_output:
       if (const auto limit = wire::decode_number(frame.payload)) process->log.set_limit(*limit);
@@ -199,12 +235,17 @@ void Init::tell(Process& process) {
   if (!front_.may_come_back()) process.forgotten = true;
 }
 
+// At most so many a turn: whoever starts processes that end at once must not keep us here.
 void Init::reap() {
-  while (true) {
+  reap_again_ = true;
+  for (int reaped = 0; reaped < kReapsPerTurn; ++reaped) {
     int status = 0;
     rusage usage{};
     const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
-    if (pid <= 0) return;
+    if (pid <= 0) {
+      reap_again_ = false;
+      return;
+    }
     if (!WIFEXITED(status) && !WIFSIGNALED(status)) continue;  // stopped, not ended
     for (auto& process : processes_) {
       if (process.supervisor == pid) process.supervisor_gone();
@@ -214,75 +255,122 @@ void Init::reap() {
 }
 
 void Init::turn(Process& process) {
-  if (process.report >= 0) read_report(process);
-  process.hear_supervisor();
+  if (watch_.ready(process.report)) read_report(process);
+  if (watch_.ready(process.status)) process.hear_supervisor();
   process.kill_round();
-  if (process.feed_input())
+  if ((process.input_came || process.input_ends || watch_.ready(process.input)) && process.feed_input())
     front_.say(wire::FrameType::input_room, process.id, wire::encode_number(process.input_taken));
-  if (process.feed_channel())
+  if ((process.record_came || watch_.ready(process.log.fd(wire::Stream::channel))) && process.feed_channel())
     front_.say(wire::FrameType::channel_room, process.id, wire::encode_number(process.channel_taken));
-  if (process.pump(scratch_.data(), scratch_.size())) front_.say(wire::FrameType::flood, process.id, {});
+  const auto discarded_before = process.log.discarded();
+  if (process.pump(watch_, scratch_.data(), scratch_.size())) front_.say(wire::FrameType::flood, process.id, {});
+  discarded_ += process.log.discarded() - discarded_before;
   process.settle();
   tell(process);
 }
 
-int Init::poll_timeout() const {
-  std::int64_t wait = -1;
-  for (const auto& process : processes_) {
-    const auto turn = process.next_turn();
-    if (turn >= 0) wait = wait < 0 ? turn : std::min(wait, turn);
-  }
-  return static_cast<int>(wait);
+// What nobody will read is thrown away at a bounded rate, over all processes together: a flood waits for its pipe, and
+// costs the host no more than a program that sleeps.
+void Init::throttle() {
+  const auto now = now_millis();
+  discard_room_ = std::min(kDiscardBurst, discard_room_ + (now - discard_counted_) * kDiscardPerMilli);
+  discard_counted_ = now;
+  discard_room_ -= static_cast<std::int64_t>(discarded_);
+  discarded_ = 0;
+  if (discard_room_ < 0) discard_again_ = now + 1 + -discard_room_ / kDiscardPerMilli;
 }
 
-int Init::run() {
+void Init::watch_streams(const Process& process) {
+  const bool crowded = front_.waiting() >= kOutboxRoom;
+  const bool throttled = now_millis() < discard_again_ && !process.draining();
+  for (const auto stream : wire::kStreams) {
+    const bool record_waits = stream == wire::Stream::channel && !process.pending_records.empty();
+    const bool held_back = throttled && process.log.discards(stream);
+    const bool wanted = !crowded && process.log.wants_input(stream);
+    holding_back_ = holding_back_ || (wanted && held_back);
+    const int events = (wanted && !held_back ? POLLIN : 0) | (record_waits ? POLLOUT : 0);
+    if (events != 0) watch_.add(process.log.fd(stream), events);
+  }
+}
+
+// When the next turn is due, whatever happens; -1: only a descriptor can bring news.
+int Init::poll_timeout() const {
+  if (reap_again_) return 0;
+  std::int64_t wait = -1;
+  const auto within = [&](std::int64_t millis) {
+    const auto at_least = std::max<std::int64_t>(0, millis);
+    wait = wait < 0 ? at_least : std::min(wait, at_least);
+  };
+  for (const auto& process : processes_) {
+    if (const auto turn = process.next_turn(); turn >= 0) within(turn);
+  }
+  if (holding_back_) within(discard_again_ - now_millis());
+  if (now_millis() < accept_again_) within(accept_again_ - now_millis());
+  if (ends_at() > 0) within(ends_at() - boot_millis());
+  return static_cast<int>(std::min<std::int64_t>(wait, kLongestWait));
+}
+
+void Init::watch_everything() {
+  watch_.clear();
+  watch_.add(signals_, POLLIN);
+  if (now_millis() >= accept_again_) watch_.add(front_.listener(), POLLIN);
+  watch_.add(front_.fd(), POLLIN | (front_.waiting() > 0 ? POLLOUT : 0));
+  holding_back_ = false;
+  for (const auto& process : processes_) {
+    watch_.add(process.report, POLLIN);
+    watch_.add(process.status, POLLIN);
+    if (!process.pending_input.empty()) watch_.add(process.input, POLLOUT);
+    watch_streams(process);
+  }
+}
+
+void Init::hear_front() {
+  if (watch_.ready(front_.listener())) {
+    if (front_.accept_newest())
+      greet();
+    else
+      accept_again_ = now_millis() + kAcceptPause;  // for want of a descriptor: it would be reported again at once
+  }
+  // One read a turn: whoever sends without end must not keep the others from being heard.
+  if (watch_.ready(front_.fd()) && front_.read_some(scratch_.data(), scratch_.size())) {
+    while (const auto frame = front_.next()) handle(*frame);
+    front_.check();
+  }
+}
+
+bool Init::prepare() {
   // Nobody inside may look into this process, also not through /proc, although the uid is the same.
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  raise_descriptor_limit();
   sigset_t children;
   ::sigemptyset(&children);
   ::sigaddset(&children, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &children, nullptr);
-  const int signals = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signals < 0) return 1;
   ::signal(SIGPIPE, SIG_IGN);
+  signals_ = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+  return signals_ >= 0;
+}
 
+int Init::run() {
+  if (!prepare()) return 1;
   front_.say(wire::FrameType::ready, 0, {});
-  std::vector<pollfd> polls;
   while (true) {
     front_.flush();
     if (!front_.connected() && !front_.may_come_back()) return 0;
     if (ending_ && front_.waiting() == 0) return 0;
-    polls.clear();
-    const auto watch = [&](int fd, int events) {
-      if (fd >= 0) polls.push_back({.fd = fd, .events = static_cast<short>(events), .revents = 0});
-    };
-    const bool crowded = front_.waiting() >= kOutboxRoom;
-    polls.push_back({.fd = signals, .events = POLLIN, .revents = 0});
-    watch(front_.listener(), POLLIN);
-    watch(front_.fd(), POLLIN | (front_.waiting() > 0 ? POLLOUT : 0));
-    for (const auto& process : processes_) {
-      watch(process.report, POLLIN);
-      watch(process.status, POLLIN);
-      if (!process.pending_input.empty()) watch(process.input, POLLOUT);
-      for (const auto stream : wire::kStreams) {
-        if (!crowded && process.log.wants_input(stream)) watch(process.log.fd(stream), POLLIN);
-      }
-      if (!process.pending_records.empty()) watch(process.log.fd(wire::Stream::channel), POLLOUT);
-    }
-    if (::poll(polls.data(), polls.size(), poll_timeout()) < 0 && errno != EINTR) return 1;
-    if (polls[0].revents != 0) {
+    alone_since_ = front_.connected() ? 0 : alone_since_ > 0 ? alone_since_ : boot_millis();
+    if (ends_at() > 0 && boot_millis() >= ends_at()) return 0;
+    watch_everything();
+    if (!watch_.wait(poll_timeout())) return 1;
+    if (watch_.ready(signals_)) {
       // One at a time: whoever sends us SIGCHLD in a loop must not keep us here.
       signalfd_siginfo info;
-      [[maybe_unused]] const auto n = ::read(signals, &info, sizeof info);
-      reap();
+      [[maybe_unused]] const auto n = ::read(signals_, &info, sizeof info);
     }
-    if (front_.may_come_back() && front_.accept_newest()) greet();
-    // One read a turn: whoever sends without end must not keep the others from being heard.
-    if (front_.read_some(scratch_.data(), scratch_.size())) {
-      while (const auto frame = front_.next()) handle(*frame);
-      front_.check();
-    }
+    if (watch_.ready(signals_) || reap_again_) reap();
+    hear_front();
     for (auto& process : processes_) turn(process);
+    throttle();
     std::erase_if(processes_, [](const Process& p) {
       return (p.forgotten || p.failed) && p.is_reaped && p.supervisor < 0 && !p.log.any_open();
     });

@@ -28,7 +28,7 @@ std::uint64_t OutputLog::room(wire::Stream stream) const {
 
 bool OutputLog::wants_input(wire::Stream stream) const {
   const auto& from = source(stream);
-  return from.fd >= 0 && (ignoring_ || from.kept >= limit_of(stream) || room(stream) > 0);
+  return from.fd >= 0 && (discards(stream) || room(stream) > 0);
 }
 
 bool OutputLog::flooded(std::uint64_t beyond) const {
@@ -41,9 +41,8 @@ bool OutputLog::flooded(std::uint64_t beyond) const {
 OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::size_t scratch_size) {
   auto& from = source(stream);
   const auto limit = limit_of(stream);
-  const bool thrown_away = ignoring_ || from.kept >= limit;
   const std::size_t most =
-      thrown_away ? scratch_size : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, room(stream)));
+      discards(stream) ? scratch_size : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, room(stream)));
   if (most == 0) return Read::nothing_now;
   const auto n = ::read(from.fd, scratch, most);
   if (n < 0) {
@@ -51,11 +50,15 @@ OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::si
     return Read::end;  // EIO: the last process on this terminal is gone
   }
   if (n == 0) return Read::end;
-  if (ignoring_) return Read::some;
   const auto count = static_cast<std::uint64_t>(n);
+  if (ignoring_) {
+    discarded_ += count;
+    return Read::some;
+  }
   from.total += count;
   const auto kept = static_cast<std::size_t>(std::min(count, from.kept < limit ? limit - from.kept : 0));
   if (kept > 0) keep(stream, {scratch, kept});
+  discarded_ += count - kept;
   return Read::some;
 }
 

@@ -36,6 +36,12 @@ class OutputLog {
   void ignore_from_now() { ignoring_ = true; }
   // Whether the descriptor should be polled for input.
   [[nodiscard]] bool wants_input(wire::Stream stream) const;
+  // Whether what is read of it now would be thrown away.
+  [[nodiscard]] bool discards(wire::Stream stream) const {
+    return ignoring_ || source(stream).kept >= limit_of(stream);
+  }
+  // Bytes thrown away so far, counted or not.
+  [[nodiscard]] std::uint64_t discarded() const { return discarded_; }
 
   enum class Read { some, nothing_now, end };
   // One read of at most `scratch_size` bytes.
@@ -93,6 +99,7 @@ class OutputLog {
   std::size_t cursor_ = 0;  // pieces before it have been sent
   std::uint64_t next_ = wire::kFirstOutput;
   std::uint64_t ever_sent_ = 0;  // a piece that somebody may have grows no more
+  std::uint64_t discarded_ = 0;
   bool ignoring_ = false;
 };
 

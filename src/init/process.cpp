@@ -18,6 +18,8 @@
 namespace cove::init {
 namespace {
 
+constexpr int kReads = 4;                   // of one stream in one turn
+constexpr int kDrainReads = 17;             // a pipe may hold a MiB (pipe(7)), and the last read finds its end
 constexpr std::int64_t kDrainMillis = 100;  // how long output may trickle in after its process ended
 constexpr std::int64_t kKillMillis = 2;     // between two rounds
 constexpr int kMaxKillRounds = 50;          // what outruns these is ended with everything else in the sandbox
@@ -34,12 +36,20 @@ std::uint32_t count_made() {
   return made;
 }
 
+std::int64_t millis_by(clockid_t clock) {
+  timespec ts{};
+  ::clock_gettime(clock, &ts);
+  return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
+}
+
 }  // namespace
 
 std::int64_t now_millis() {
-  timespec ts{};
-  ::clock_gettime(CLOCK_MONOTONIC, &ts);
-  return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
+  return millis_by(CLOCK_MONOTONIC);
+}
+
+std::int64_t boot_millis() {
+  return millis_by(CLOCK_BOOTTIME);
 }
 
 Process::Process(std::uint32_t process_id, const wire::Spawn& spawn, const Spawned& spawned, std::size_t history)
@@ -64,10 +74,13 @@ Process::Process(std::uint32_t process_id, const wire::Handover& handover, const
   if (::kill(pid, 0) != 0 && errno == ESRCH) reaped(SIGKILL, 0);
 }
 
-bool Process::pump(char* scratch, std::size_t scratch_size) {
+bool Process::pump(const Watch& watch, char* scratch, std::size_t scratch_size) {
   for (const auto stream : wire::kStreams) {
-    // A few reads a turn, so that one flood does not keep the others from being heard.
-    for (int turn = 0; turn < 16 && log.wants_input(stream); ++turn) {
+    if (!watch.ready(log.fd(stream))) continue;
+    // A few reads a turn, so that one flood does not keep the others from being heard. Once it has exited, as many as
+    // the largest pipe may hold: everything it wrote is counted before its end is told.
+    const int most = draining() ? kDrainReads : kReads;
+    for (int turn = 0; turn < most && log.wants_input(stream); ++turn) {
       const auto read = log.read_some(stream, scratch, scratch_size);
       if (read == OutputLog::Read::end) log.close(stream);
       if (read != OutputLog::Read::some) break;
@@ -86,6 +99,7 @@ void Process::close_input() {
 
 bool Process::feed_input() {
   const auto before = input_taken;
+  input_came = false;
   while (input >= 0 && !pending_input.empty()) {
     const auto n = ::write(input, pending_input.data(), pending_input.size());
     if (n < 0 && errno == EINTR) continue;
@@ -113,6 +127,7 @@ bool Process::feed_input() {
 }
 
 bool Process::feed_channel() {
+  record_came = false;
   const int channel = log.fd(wire::Stream::channel);
   std::size_t sent = 0;
   for (; channel >= 0 && sent < pending_records.size(); ++sent) {

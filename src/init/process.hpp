@@ -8,11 +8,14 @@
 
 #include "init/child.hpp"
 #include "init/output_log.hpp"
+#include "init/watch.hpp"
 #include "wire/init_messages.hpp"
 
 namespace cove::init {
 
 std::int64_t now_millis();
+// The same by a clock that also counts the time the host slept.
+std::int64_t boot_millis();
 
 // One process the front asked for, from its fork until nobody wants to know of it any more.
 struct Process {
@@ -21,7 +24,7 @@ struct Process {
   Process(std::uint32_t process_id, const wire::Handover& handover, const Spawned& born, std::size_t history);
 
   // Takes what the process wrote, a little a turn. True when its output went far beyond its limit for the first time.
-  bool pump(char* scratch, std::size_t scratch_size);
+  bool pump(const Watch& watch, char* scratch, std::size_t scratch_size);
   // Writes what waits into its stdin. True when it took something.
   bool feed_input();
   void close_input();
@@ -43,6 +46,8 @@ struct Process {
   void settle();
   // Milliseconds until settle() or kill_round() should be called; -1 when only a descriptor can bring news.
   [[nodiscard]] std::int64_t next_turn() const;
+  // It has exited, and what is left in its pipes is being read.
+  [[nodiscard]] bool draining() const { return is_reaped && !ended; }
   [[nodiscard]] wire::ProcessState state() const;
   // Bytes of records that came for its channel.
   [[nodiscard]] std::uint64_t channel_received() const;
@@ -58,9 +63,11 @@ struct Process {
   int input = -1;
   OutputLog log;
   std::string pending_input;
+  bool input_came = false;  // since it was last fed: worth a try without asking poll
   std::uint64_t input_taken = 0;
   bool input_ends = false;
   std::vector<std::string> pending_records;  // for the channel, oldest first
+  bool record_came = false;                  // as input_came
   std::uint64_t channel_taken = 0;
   bool flood_told = false;
   bool orphaned = false;  // its supervisor was killed before it

@@ -55,9 +55,9 @@ bool map_ids(const Plan& plan) noexcept {
          write_text("/proc/self/gid_map", plan.gid_map) && write_text("/proc/self/uid_map", plan.uid_map);
 }
 
-// Counters of this user namespace. Nobody inside can raise them again once the capabilities are gone (SECURITY.md
-// E-19): a second wall behind seccomp. Without a new user namespace there is no capability, and without one no other
-// namespace either.
+// Counters of this user namespace. Nobody inside can raise them again once the capabilities are gone
+// (docs/attacks.md NS-12): a second wall behind seccomp. Without a new user namespace there is no capability, and
+// without one no other namespace either.
 bool seal_counters() noexcept {
   return write_text("/proc/sys/user/max_user_namespaces", "0") &&
          write_text("/proc/sys/user/max_inotify_instances", "32") &&
@@ -90,7 +90,7 @@ bool set_descriptors(const Plan& plan, int& report_fd) noexcept {
 [[noreturn]] void become_init(const Plan& plan, int report_fd) noexcept {
   const unsigned off = locks_left_off();
   if (!join_cgroup(plan)) die(report_fd, Stage::join_cgroup);
-  // After joining: a cgroup namespace shows as "/" the group one is in when it is made (SECURITY.md E-20).
+  // After joining: a cgroup namespace shows as "/" the group one is in when it is made (docs/attacks.md PR-05).
   if (::unshare(CLONE_NEWCGROUP) != 0) die(report_fd, Stage::cgroup_namespace);
   if (!map_ids(plan)) die(report_fd, Stage::map_ids);
   if (!sys::set_ids(kInnerUid, kInnerGid)) die(report_fd, Stage::take_ids);

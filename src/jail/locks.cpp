@@ -51,6 +51,8 @@ bool reset_process() noexcept {
   if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return false;
   ::umask(022);
   ::setsid();
+  // The server's own parts come before sandboxes (server/supervisor.cpp).
+  if (::getpriority(PRIO_PROCESS, 0) < 0 && ::setpriority(PRIO_PROCESS, 0, 0) != 0) return false;
   // A session keyring of its own, empty. A kernel without keys has none to share either.
   ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);
   return true;
@@ -59,6 +61,7 @@ bool reset_process() noexcept {
 Stage put_on(const Locks& locks) noexcept {
   const unsigned off = locks_left_off();
   if (!set_rlimits(locks)) return Stage::rlimits;
+  if (locks.nice > 0) ::setpriority(PRIO_PROCESS, 0, locks.nice);
   if (!sys::drop_all_capabilities() || !sys::set_no_new_privileges()) return Stage::capabilities;
   if ((off & kObjects) == 0 && locks.landlock_abi > 0 && !restrict_objects(locks)) return Stage::landlock;
   // Last: the steps above need more calls than anyone inside may make.

@@ -42,6 +42,7 @@ struct Locks {
   TerminalSupport terminal = TerminalSupport::none;
   sys::SignalScope signals = sys::SignalScope::own_domain;
   int landlock_abi = 0;
+  int nice = 0;  // where no control group shares out the processor
 };
 
 // Puts them on the calling process for good: limits, no capabilities, no new privileges, Landlock, seccomp last. Stands
@@ -49,7 +50,7 @@ struct Locks {
 Stage put_on(const Locks& locks) noexcept;
 // Every signal as a new process has it, also those that libc keeps for itself and that whoever started us may ignore.
 void default_signals() noexcept;
-// Signal mask, umask, a session and a keyring of its own.
+// Signal mask, umask, a session and a keyring of its own, no higher priority than anybody's.
 bool reset_process() noexcept;
 
 }  // namespace cove::jail

@@ -75,6 +75,7 @@ struct PlanInput {
   sys::SignalScope signals;
   std::uint32_t device_set;
   LimitBackstop backstop;
+  int nice;
   int landlock_abi;
   int control_fd;
 };

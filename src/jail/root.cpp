@@ -47,8 +47,8 @@ bool make_root(const Plan& plan) noexcept {
 }
 
 // An overlay even where nothing is written: two sandboxes never share an inode, so neither locks nor inotify pass
-// between them (SECURITY.md E-6). Without an upper layer it wants two lower ones; the first is what statfs(2) tells of,
-// so it is not the host's disk.
+// between them (docs/attacks.md XT-06). Without an upper layer it wants two lower ones; the first is what statfs(2)
+// tells of, so it is not the host's disk.
 bool make_trees(const Plan& plan) noexcept {
   for (std::size_t i = 0; i < plan.root.tree_count; ++i) {
     const auto& tree = plan.root.trees[i];

@@ -3,6 +3,7 @@
 #include "keeper/record.hpp"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@ namespace cove::keeper {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kMostAttempts = 20;  // to hold a root before somebody else sweeps it
 
 class Fingerprint {
  public:
@@ -80,6 +83,38 @@ Result<> make_own_directory(const fs::path& path) {
   return {};
 }
 
+// A directory with a lock that keeps it from being swept; none when it was swept before we had the lock.
+Result<UniqueFd> hold(const fs::path& directory, int operation) {
+  UniqueFd held(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!held) return errno == ENOENT ? Result<UniqueFd>(UniqueFd()) : fail_errno(errno, "open {}", directory.string());
+  if (::flock(held.get(), operation) != 0) return fail_errno(errno, "lock {}", directory.string());
+  struct stat ours{};
+  struct stat there{};
+  const bool same = ::fstat(held.get(), &ours) == 0 && ::stat(directory.c_str(), &there) == 0 &&
+                    ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+  return same ? std::move(held) : UniqueFd();
+}
+
+// Built aside and moved into place whole: a second starter sees it ready or not at all. Builds nothing when somebody
+// swept the place before it was held.
+Result<> build_root(const fs::path& roots, const fs::path& ready) {
+  const fs::path aside = roots / (".building-" + std::string(SandboxId::random().view()));
+  COVE_CHECK(make_directories(aside));
+  COVE_TRY(const auto building, hold(aside, LOCK_EX));  // what a builder that was killed left is not held, and is swept
+  if (!building) return {};
+  auto built = make_lower(aside, "/", EtcChoice::listed);
+  if (built) built = add_programs(aside);
+  if (built && ::rename(aside.c_str(), ready.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
+    built = fail_errno(errno, "move {} into place", ready.string());
+  std::error_code ec;
+  fs::remove_all(aside, ec);
+  sweep_old_roots(roots, ready);
+  if (!built)
+    return fail(built.error().code,
+                fmt::format("build the host root in {}: {}", roots.parent_path().string(), built.error().message));
+  return {};
+}
+
 }  // namespace
 
 std::string default_state_dir() {
@@ -87,7 +122,12 @@ std::string default_state_dir() {
   if (::geteuid() == 0) return "/var/lib/cove";
   if (const char* xdg = std::getenv("XDG_STATE_HOME"); xdg != nullptr && *xdg == '/') return std::string(xdg) + "/cove";
   const char* home = std::getenv("HOME");
-  return std::string(home != nullptr && *home == '/' ? home : "/tmp") + "/.local/state/cove";
+  // Never the common temporary directory: what lies there may be anybody's.
+  if (home == nullptr || *home != '/') {
+    const auto* user = ::getpwuid(::geteuid());
+    home = user == nullptr ? nullptr : user->pw_dir;
+  }
+  return home == nullptr || *home != '/' ? "" : std::string(home) + "/.local/state/cove";
 }
 
 std::string templates_directory(const std::string& state_dir) {
@@ -104,26 +144,17 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
   const fs::path roots = fs::path(state_dir) / "roots";
   const fs::path ready = roots / ("host-" + fingerprint());
   COVE_CHECK(make_own_directory(roots));
-  if (::access(ready.c_str(), X_OK) != 0) {
-    // Built aside and moved into place whole: a second starter sees it ready or not at all.
-    const fs::path aside = roots / (".building-" + std::string(SandboxId::random().view()));
-    COVE_CHECK(make_directories(aside));
-    COVE_TRY(const auto building, open_at(AT_FDCWD, aside, O_RDONLY | O_DIRECTORY));
-    ::flock(building.get(), LOCK_EX);  // what a builder that was killed left has no such lock, and is swept
-    auto built = make_lower(aside, "/", EtcChoice::listed);
-    if (built) built = add_programs(aside);
-    if (built && ::rename(aside.c_str(), ready.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
-      built = fail_errno(errno, "move {} into place", ready.string());
-    std::error_code ec;
-    fs::remove_all(aside, ec);
-    sweep_old_roots(roots, ready);
-    if (!built)
-      return fail(built.error().code, fmt::format("build the host root in {}: {}", state_dir, built.error().message));
-  }
   RootSource root;
   root.lower_path = ready;
-  COVE_TRY(root.lower_lock, open_at(AT_FDCWD, ready, O_RDONLY | O_DIRECTORY));
-  if (::flock(root.lower_lock.get(), LOCK_SH) != 0) return fail_errno(errno, "lock {}", ready.string());
+  // Another build of cove has another root here, and sweeps those that nobody holds.
+  for (int attempt = 0; !root.lower_lock; ++attempt) {
+    if (attempt == kMostAttempts)
+      return fail(Errc::unavailable, fmt::format("others sweep the host root in {} again and again; give another "
+                                                 "--state-dir",
+                                                 state_dir));
+    if (::access(ready.c_str(), X_OK) != 0) COVE_CHECK(build_root(roots, ready));
+    COVE_TRY(root.lower_lock, hold(ready, LOCK_SH));
+  }
   root.trees.push_back({.host_path = "/usr", .target = "usr"});
   for (const auto* top : kTopLevel) {
     std::error_code ec;

@@ -13,6 +13,7 @@ namespace cove::keeper {
 Result<RootSource> prepare_host_root(const std::string& state_dir);
 
 // Where state lives unless told otherwise: /var/lib/cove for root, else $XDG_STATE_HOME/cove or ~/.local/state/cove.
+// Empty for a user who has no home; whoever needs it then says that --state-dir must be given.
 std::string default_state_dir();
 
 // Where the roots of templates are, each in a directory that is named by its number.

@@ -1,8 +1,10 @@
 #include "keeper/keeper.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -14,10 +16,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/io.hpp"
 #include "base/umask.hpp"
+#include "keeper/abandoned.hpp"
 #include "keeper/host_root.hpp"
 #include "keeper/identity.hpp"
 #include "keeper/predecessor.hpp"
@@ -33,12 +41,14 @@ namespace cove::keeper {
 namespace {
 
 struct Birth {
+  std::vector<int> callers;  // descriptors that are not for the keeper
   UniqueFd front;
   UniqueFd gate;  // end of file when our maps are written
   IdentityMode identity;
   std::uint32_t uid_count;
   UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
   bool keep;
+  UniqueFd lingers;
   NurseryOptions nursery;
   RootSource root;
   TemplateSource templates;
@@ -46,8 +56,23 @@ struct Birth {
   const sys::CgroupTree& tree;
 };
 
-// Our standard descriptors and nothing else of the front's: a pipe of the caller must not live on in us.
-Result<> forget_front_descriptors() {
+// Those that the caller had before it began to start a keeper.
+Result<std::vector<int>> open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
+  if (!directory) return fail_errno(errno, "list the open descriptors");
+  std::vector<int> found;
+  while (const auto* entry = ::readdir(directory.get())) {
+    int fd = 0;
+    const std::string_view name = entry->d_name;
+    if (std::from_chars(name.data(), name.data() + name.size(), fd).ec != std::errc()) continue;
+    if (fd > 2 && fd != ::dirfd(directory.get())) found.push_back(fd);
+  }
+  return found;
+}
+
+// A pipe, a log or a lock of the caller must not live on in us.
+Result<> forget_callers_descriptors(const std::vector<int>& callers) {
+  for (const int fd : callers) ::close(fd);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return fail_errno(errno, "open /dev/null");
   for (int fd = 0; fd <= 2; ++fd) {
@@ -70,12 +95,13 @@ Result<ServiceOptions> settle_in(Birth& birth) {
     return fail_errno(errno, "drop supplementary groups");
   if (!sys::set_ids(0, 0)) return fail_errno(errno, "take the keeper's id");
   if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
-  COVE_CHECK(forget_front_descriptors());
+  COVE_CHECK(forget_callers_descriptors(birth.callers));
 
   ServiceOptions options;
   COVE_TRY(options.host, enter_room(birth.root, birth.devices, birth.templates));
   options.front = std::move(birth.front);
   options.keep = birth.keep;
+  options.lingers = std::move(birth.lingers);
   options.nursery = std::move(birth.nursery);
   options.tree = &birth.tree;
   options.device_sets = birth.devices.sets;
@@ -97,6 +123,7 @@ std::string kept_tree_name(const Identity& identity, const std::string& state_di
   ::prctl(PR_SET_NAME, "cove-keeper");
   ::setsid();  // Ctrl-C is the front's to handle
   ::signal(SIGPIPE, SIG_IGN);
+  sys::raise_descriptor_limit();  // each sandbox costs some
   const int front = birth.front.get();
   auto options = settle_in(birth);
   if (!options) {
@@ -111,15 +138,20 @@ std::string kept_tree_name(const Identity& identity, const std::string& state_di
 }  // namespace
 
 Result<Keeper> Keeper::start(const KeeperOptions& options) {
+  if (options.state_dir.empty())
+    return fail(Errc::invalid, "this user has no home directory to keep state in: give --state-dir, or set HOME");
   // What is made here is for every sandbox to read, and the keeper keeps this umask; the caller's is the caller's
   // affair.
   const UmaskScope umask(022);
+  COVE_TRY(auto callers, open_descriptors());
   Keeper keeper;
   const auto record = options.keep ? read_record(options.state_dir) : std::nullopt;
   auto predecessor = record ? find_user_namespace(*record) : UniqueFd();
+  if (predecessor) COVE_CHECK(end_members(predecessor.get()));
   // Nobody is left of what it tells of; its range and its groups are still the ones to use.
   if (options.keep && !predecessor) remove_record(options.state_dir);
   const bool adopting = static_cast<bool>(predecessor);
+  sweep_abandoned();
   COVE_TRY(auto root, prepare_host_root(options.state_dir));
   COVE_TRY(auto templates, prepare_templates(options.state_dir));
   COVE_TRY(auto identity,
@@ -161,6 +193,9 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
   UniqueFd gate_end(ends[0]);
   UniqueFd gate(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
+  keeper.lingers_.reset(ends[0]);
+  UniqueFd lingers_end(ends[1]);
 
   auto clone =
       sys::clone_process({.namespaces = adopting ? 0U : static_cast<std::uint64_t>(CLONE_NEWUSER | CLONE_NEWNS),
@@ -171,12 +206,14 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     gate.reset();
     keeper.link_ = {};
     identity.lock.reset();
-    become_keeper({.front = std::move(keeper_end),
+    become_keeper({.callers = std::move(callers),
+                   .front = std::move(keeper_end),
                    .gate = std::move(gate_end),
                    .identity = identity.mode,
                    .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count,
                    .predecessor = std::move(predecessor),
                    .keep = options.keep,
+                   .lingers = std::move(lingers_end),
                    .nursery = options.nursery,
                    .root = std::move(root),
                    .templates = std::move(templates),
@@ -186,14 +223,22 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   keeper.pid_ = clone.pid;
   keeper.pidfd_ = std::move(clone.pidfd);
   if (!adopting) COVE_CHECK(write_maps(identity, clone.pid));
+  if (options.keep && adopting) {
+    COVE_TRY(keeper.entry_, list_server(options.state_dir, *record));
+  }
   if (options.keep && !adopting) {
     struct stat space{};
-    if (::stat(fmt::format("/proc/{}/ns/user", clone.pid).c_str(), &space) != 0)
+    const auto proc = fmt::format("/proc/{}", clone.pid);
+    if (::stat((proc + "/ns/user").c_str(), &space) != 0)
       return fail_errno(errno, "look at the keeper's user namespace");
-    COVE_CHECK(write_record(options.state_dir, {.user_namespace = space.st_ino,
-                                                .range = give_away ? std::optional(identity.range) : std::nullopt,
-                                                .cgroup_name = tree_name,
-                                                .cgroup_bases = keeper.tree_.bases()}));
+    COVE_TRY(const auto map, read_file_at(AT_FDCWD, proc + "/uid_map"));
+    const Record fresh{.user_namespace = space.st_ino,
+                       .uid_map = words_of(map),
+                       .range = give_away ? std::optional(identity.range) : std::nullopt,
+                       .cgroup_name = tree_name,
+                       .cgroup_bases = keeper.tree_.bases()};
+    COVE_CHECK(write_record(options.state_dir, fresh));
+    COVE_TRY(keeper.entry_, list_server(options.state_dir, fresh));
   }
   if (::write(gate.get(), "g", 1) != 1) return fail_errno(errno, "let the keeper go on");
   keeper.uid_lock_ = std::move(identity.lock);
@@ -206,8 +251,10 @@ Keeper::Keeper(Keeper&& other) noexcept
       tree_(std::move(other.tree_)),
       uid_lock_(std::move(other.uid_lock_)),
       root_lock_(std::move(other.root_lock_)),
+      entry_(std::move(other.entry_)),
       link_(std::move(other.link_)),
       pidfd_(std::move(other.pidfd_)),
+      lingers_(std::move(other.lingers_)),
       pid_(std::exchange(other.pid_, -1)) {}
 
 Keeper::~Keeper() {
@@ -215,6 +262,17 @@ Keeper::~Keeper() {
   link_ = {};
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+bool Keeper::lingers(std::chrono::milliseconds patience) const {
+  pollfd said{.fd = lingers_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&said, 1, static_cast<int>(patience.count())) == 1 && (said.revents & POLLIN) != 0;
+}
+
+void Keeper::leave_behind() {
+  link_ = {};
+  tree_.abandon();
+  pid_ = -1;
 }
 
 Result<> KeeperLink::send(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {

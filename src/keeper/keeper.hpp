@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -76,6 +77,11 @@ class Keeper {
   [[nodiscard]] pid_t pid() const { return pid_; }
   // Readable when the process has ended.
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }
+  // Whether it stays after its front, until frozen sandboxes have ended or another keeper takes over; within `patience`
+  // it has ended or said so.
+  [[nodiscard]] bool lingers(std::chrono::milliseconds patience) const;
+  // Lets go of it without ending it.
+  void leave_behind();
 
  private:
   Keeper() = default;
@@ -84,8 +90,10 @@ class Keeper {
   sys::CgroupTree tree_;
   UniqueFd uid_lock_;
   UniqueFd root_lock_;
+  UniqueFd entry_;  // in the list of servers
   KeeperLink link_;
   UniqueFd pidfd_;
+  UniqueFd lingers_;
   pid_t pid_ = -1;
 };
 

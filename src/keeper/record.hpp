@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "sys/cgroup.hpp"
@@ -14,10 +15,18 @@ namespace cove::keeper {
 // starts keepers, in the state directory, readable and writable by that user alone.
 struct Record {
   std::uint64_t user_namespace = 0;                         // inode of the keeper's
+  std::string uid_map;                                      // of it, as words_of() gives it
   std::optional<std::uint32_t> range;                       // of user ids, when root
   std::string cgroup_name;                                  // of the tree
   std::array<std::string, sys::kCgroupSlots> cgroup_bases;  // the directory that holds it in each hierarchy; or empty
 };
+
+// The words of a text, one space between them: the kernel aligns its numbers.
+std::string words_of(std::string_view text);
+
+// As text, and back: nullopt when it is none, or older than the boot.
+std::string to_text(const Record& record);
+std::optional<Record> parse_record(std::string_view text);
 
 // The record of this boot; nullopt when there is none, or it is older than the boot.
 std::optional<Record> read_record(const std::string& state_dir);

@@ -32,6 +32,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kRemoveRetryMillis = 1;
+constexpr int kNiceWithoutGroups = 5;  // so that the server keeps its share of the processor
 constexpr std::uint64_t kZygoteDisk = 64U << 20;
 constexpr std::chrono::seconds kNoBirths{60};  // into a sandbox after one that took too long
 constexpr int kMemoryRecheckMillis = 2;
@@ -76,6 +77,7 @@ struct Sandbox {
   bool running = false;  // every lock is on
   bool ending = false;   // destroy was asked, or the creation failed
   bool frozen = false;
+  Clock::time_point lease_until{};  // of a frozen one
   Clock::time_point no_births_before{};
   bool reaped = false;
   // v1 tells of an out-of-memory event before it counts the kill: look again until then.
@@ -112,6 +114,7 @@ class Service {
   void end(Sandbox& sandbox);
   bool finish(Sandbox& sandbox);  // true when nothing of it is left
   void finish_ending();
+  void stay_for_the_frozen();
   void watch(int fd, std::uint32_t events, Tag tag);
   void say(wire::KeeperReply reply, const Sandbox* sandbox);
   void refuse(const wire::KeeperRequest& request, const Error& error);
@@ -232,6 +235,7 @@ jail::PlanInput Service::plan_input(const wire::KeeperRequest& request, const Sa
           request.births == wire::SandboxBirths::possible ? sys::SignalScope::unscoped : sys::SignalScope::own_domain,
       .device_set = sandbox.device_set,
       .backstop = counted ? jail::LimitBackstop::cgroup : jail::LimitBackstop::rlimit,
+      .nice = options_.tree->limits_cpu() ? 0 : kNiceWithoutGroups,
       .landlock_abi = landlock_abi_,
       .control_fd = -1,
   };
@@ -350,11 +354,14 @@ Result<> Service::adopt(const wire::KeeperRequest& request) {
   sandbox.root = request.root;
   sandbox.create_serial = request.serial;
   sandbox.running = true;
-  sandbox.uid = static_cast<std::uint32_t>(request.host_uid);
   sandbox.process.pid = request.init_pid;
+  const auto known = [&](const auto& entry) { return entry.second.process.pid == request.init_pid; };
+  if (std::ranges::any_of(sandboxes_, known)) return fail(Errc::exists, "this init is another sandbox's");
   sandbox.process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, request.init_pid, 0)));
   if (!sandbox.process.pidfd) return fail_errno(errno, "find the sandbox's init");
-  if (!is_our_init(request.init_pid)) return fail(Errc::not_found, "the sandbox's init is gone");
+  const auto uid = user_of(request.init_pid);
+  if (!uid || !is_our_init(request.init_pid)) return fail(Errc::not_found, "the sandbox's init is gone");
+  sandbox.uid = *uid;
   if (options_.tree->mode() != sys::CgroupMode::none) {
     const auto group = from_group_name(request.group);
     if (!group) return fail(Errc::invalid, "the control group's name is malformed");
@@ -442,6 +449,7 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       done = sandbox->cgroup ? sandbox->cgroup->freeze()
                              : fail(Errc::unsupported, "there is no control group that can freeze");
       sandbox->frozen = done.has_value();
+      sandbox->lease_until = Clock::now() + std::chrono::milliseconds(request.lease_millis);
       break;
     case wire::KeeperVerb::resume:
       done = sandbox->cgroup ? sandbox->cgroup->thaw()
@@ -547,6 +555,42 @@ void Service::finish_ending() {
   }
 }
 
+// Sandboxes live on without a keeper, and end by themselves when their time is over; one that is frozen cannot. The
+// next keeper ends this one and takes over (predecessor.hpp).
+void Service::stay_for_the_frozen() {
+  for (auto it = sandboxes_.begin(); it != sandboxes_.end();) {
+    auto& sandbox = it->second;
+    const bool stays = sandbox.frozen && !sandbox.reaped;
+    if (!stays && sandbox.cgroup) sandbox.cgroup->abandon();
+    it = stays ? std::next(it) : sandboxes_.erase(it);
+  }
+  if (sandboxes_.empty()) return;
+  [[maybe_unused]] const auto told = ::write(options_.lingers.get(), "+", 1);
+  options_.lingers.reset();
+  options_.front.reset();
+  while (!sandboxes_.empty()) {
+    auto next = Clock::now() + std::chrono::hours(1);
+    for (auto& [number, sandbox] : sandboxes_) {
+      if (!sandbox.ending && Clock::now() >= sandbox.lease_until) end(sandbox);
+      if (!sandbox.ending) next = std::min(next, sandbox.lease_until);
+    }
+    const bool ending = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.ending; });
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+    std::array<epoll_event, 64> events;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   ending ? kRemoveRetryMillis : static_cast<int>(std::max<std::int64_t>(0, wait)));
+    for (int i = 0; i < count; ++i) {
+      const auto tag = unpack(events[static_cast<std::size_t>(i)].data.u64);
+      const auto found = sandboxes_.find(tag.number);
+      if (tag.source == Source::process && found != sandboxes_.end() && !found->second.reaped) {
+        process_ended(found->second);
+        end(found->second);
+      }
+    }
+    finish_ending();
+  }
+}
+
 int Service::run() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
@@ -583,6 +627,7 @@ int Service::run() {
     if (front_gone_ && options_.keep) {
       lines_.close();
       spare_cgroup_.reset();
+      stay_for_the_frozen();
       return 0;
     }
     if (front_gone_ && options_.front) {

@@ -13,6 +13,7 @@ namespace cove::keeper {
 struct ServiceOptions {
   UniqueFd front;     // SOCK_SEQPACKET; its end means: end every sandbox, then yourself
   bool keep = false;  // its end means: end yourself and leave the sandboxes to the next keeper
+  UniqueFd lingers;   // with `keep`: a byte goes here when it stays after its front, for the sake of frozen sandboxes
   const sys::CgroupTree* tree = nullptr;
   jail::Root host;
   std::uint32_t device_sets = 1;

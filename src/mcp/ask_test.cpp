@@ -49,11 +49,11 @@ struct Asking : Service {
     co_return result;
   }
   void forget(const std::string&) override {}
-  Task<Or<>> honour(Call&, Wishes&) override { co_return json::object(); }
-  Board& board() override { return board_; }
+  Task<Or<>> honour(Call&, Subscriptions&) override { co_return json::object(); }
+  Notifier& notifier() override { return notifier_; }
   bool ending() const override { return false; }
   const Seal& seal() const override { return seal_; }
-  Board board_;
+  Notifier notifier_;
   Seal seal_;
 };
 

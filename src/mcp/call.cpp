@@ -29,7 +29,7 @@ std::string level_names() {
   return fmt::format("{}", fmt::join(kLevels, ", "));
 }
 
-void Call::take_facts_of(const Call& other) {
+void Call::copy_identity_from(const Call& other) {
   revision = other.revision;
   bare = other.bare;
   tenant = other.tenant;

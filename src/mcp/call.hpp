@@ -11,8 +11,8 @@
 
 #include "async/signal.hpp"
 #include "async/task.hpp"
-#include "mcp/board.hpp"
 #include "mcp/message.hpp"
+#include "mcp/notifier.hpp"
 #include "mcp/question.hpp"
 #include "mcp/revision.hpp"
 
@@ -57,16 +57,16 @@ class Call {
   boost::json::value id = nullptr;
   std::string method;
   boost::json::object params;
-  boost::json::object capabilities;  // the client's
-  std::shared_ptr<Ear> ear;          // the client's, while it is connected; null where calls stand alone
+  boost::json::object capabilities;        // the client's
+  std::shared_ptr<Subscriber> subscriber;  // the client's, while it is connected; null where calls stand alone
 
   Call(boost::asio::any_io_executor executor, std::shared_ptr<Outlet> outlet)
       : changed_(std::move(executor)), outlet_(std::move(outlet)) {}
 
-  // Who asks for what, for a call that goes on without this one.
-  void take_facts_of(const Call& other);
+  // Copies who asks, for what and in which revision, into a call that outlives the other.
+  void copy_identity_from(const Call& other);
 
-  // Nobody waits any more: whatever was begun is to be ended.
+  // Nobody waits for the answer any more: work in progress must end.
   [[nodiscard]] bool cancelled() const { return cancelled_; }
   [[nodiscard]] async::Signal& changed() { return changed_; }
   void cancel();
@@ -78,7 +78,7 @@ class Call {
   void progress(std::uint64_t done, std::uint64_t total);
   [[nodiscard]] bool wants_log(Level level) const { return level_ && level >= *level_; }
   void log(Level level, std::string_view logger, boost::json::value data);
-  // Over the way that its answer will go.
+  // On the stream that will carry the answer.
   void tell(boost::json::object message) { outlet_->send(std::move(message)); }
   void part(std::chrono::milliseconds retry) { outlet_->part(retry); }
 
@@ -93,7 +93,7 @@ class Call {
 
  private:
   friend class Peer;
-  std::shared_ptr<void> burden_;  // what its params take
+  std::shared_ptr<void> memory_;  // held for its params
   async::Signal changed_;
   std::shared_ptr<Outlet> outlet_;
   std::shared_ptr<Asker> asker_;

@@ -1,6 +1,10 @@
 #include "mcp/input.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "json/shape.hpp"
 
 namespace cove::mcp {
 namespace {
@@ -42,10 +46,16 @@ void Input::feed(std::string_view bytes) {
 void Input::start_anew() {
   parser_.reset();
   begun_ = 0;
+  elements_ = 0;
 }
 
 void Input::add_line(std::string_view line) {
   if (blank(line)) return;
+  elements_ += cove::json::shape_of(line).elements;  // no string goes over the end of a line
+  if (elements_ > kMaxElements) {
+    items_.emplace_back(TooManyElements{});
+    return start_anew();
+  }
   boost::system::error_code error;
   parser_.write(line, error);
   if (!error) parser_.write("\n", 1, error);
@@ -76,6 +86,10 @@ Input::Item Input::take() {
   auto item = std::move(items_.front());
   items_.pop_front();
   return item;
+}
+
+std::string too_many_elements() {
+  return fmt::format("Invalid request: the message has more than {} elements", Input::kMaxElements);
 }
 
 }  // namespace cove::mcp

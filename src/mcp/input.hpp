@@ -10,14 +10,16 @@
 namespace cove::mcp {
 
 // The messages of a stream of lines. One message a line is the rule; one that is spread over several is put together,
-// as people pipe files that were written for eyes. Blank lines are nothing.
+// as people pipe files that were written to be read. Blank lines are skipped.
 class Input {
  public:
   static constexpr std::size_t kLongest = std::size_t{16} << 20;  // of one message
+  static constexpr std::size_t kMaxElements = 200'000;            // of arrays and objects in it
 
   struct Malformed {};  // a line, or several, that is no JSON
   struct TooLong {};
-  using Item = std::variant<boost::json::value, Malformed, TooLong>;
+  struct TooManyElements {};  // parsed, it would take many times its length
+  using Item = std::variant<boost::json::value, Malformed, TooLong, TooManyElements>;
 
   Input();
   void feed(std::string_view bytes);
@@ -34,9 +36,13 @@ class Input {
 
   std::string line_;  // not ended yet
   boost::json::stream_parser parser_;
-  std::size_t begun_ = 0;  // bytes of lines before, which are the beginning of a value
+  std::size_t begun_ = 0;     // bytes of lines before, which are the beginning of a value
+  std::size_t elements_ = 0;  // in it
   bool skipping_ = false;
   std::deque<Item> items_;
 };
+
+// What a client is told of a message with more than kMaxElements.
+std::string too_many_elements();
 
 }  // namespace cove::mcp

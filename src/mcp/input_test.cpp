@@ -16,7 +16,9 @@ std::vector<std::string> taken(Input& input) {
     if (const auto* value = std::get_if<json::value>(&item))
       out.push_back(json::serialize(*value));
     else
-      out.emplace_back(std::holds_alternative<Input::TooLong>(item) ? "too long" : "malformed");
+      out.emplace_back(std::holds_alternative<Input::TooLong>(item)           ? "too long"
+                       : std::holds_alternative<Input::TooManyElements>(item) ? "too many elements"
+                                                                              : "malformed");
   }
   return out;
 }
@@ -52,6 +54,13 @@ TEST(Input, WhateverTheCutsAre) {
   for (const char c : text) input.feed(std::string_view(&c, 1));
   input.give_up();
   EXPECT_EQ(taken(input), (Texts{"{\"a\":\"\xc3\xa9\"}", "malformed", "[1]"}));
+}
+
+TEST(Input, AMessageOfTooManyElementsIsNotParsedOnOneLineOrMany) {
+  std::string zeros;
+  for (std::size_t i = 0; i <= Input::kMaxElements; ++i) zeros += "0,";
+  EXPECT_EQ(messages("[" + zeros + "0]\n{\"a\":1}\n"), (Texts{"too many elements", R"({"a":1})"}));
+  EXPECT_EQ(messages("[\n" + zeros + "\n").front(), "too many elements");
 }
 
 TEST(Input, ALineThatIsNoJsonCostsItselfAlone) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/random.hpp"
+#include "base/random_name.hpp"
 #include "mcp/envelope.hpp"
 #include "mcp/form.hpp"
 #include "mcp/rounds.hpp"
@@ -15,11 +15,11 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostInBatch = 100;
-constexpr std::size_t kMostBatchBytes = std::size_t{8} << 20;  // of the answers
-constexpr std::size_t kMostCapabilities = std::size_t{64} << 10;
-constexpr std::size_t kMostCalls = 256;  // of one client at once
-constexpr std::size_t kMostWishes = 100;
+constexpr std::size_t kMaxInBatch = 100;
+constexpr std::size_t kMaxBatchBytes = std::size_t{8} << 20;  // of the answers
+constexpr std::size_t kMaxCapabilities = std::size_t{64} << 10;
+constexpr std::size_t kMaxCalls = 256;  // of one client at once
+constexpr std::size_t kMaxWishes = 100;
 constexpr std::chrono::milliseconds kLookForEnd{500};
 constexpr std::array<std::string_view, 7> kRemoved{
     "initialize", "ping",        "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
@@ -40,41 +40,44 @@ tl::unexpected<Fault> unknown_method(std::string_view method) {
   return fault(Code::method_not_found, fmt::format("Method not found: {}", method));
 }
 
-Or<Wishes> read_wishes(const json::object& params) {
+Or<Subscriptions> read_wishes(const json::object& params) {
   const auto* asked = params.if_contains("notifications");
   if (asked == nullptr || !asked->is_object())
     return fault(Code::invalid_params, "Invalid params: notifications must be an object");
-  Wishes wishes;
-  for (const auto& [name, into] : {std::pair{"toolsListChanged", &wishes.tools},
-                                   {"promptsListChanged", &wishes.prompts},
-                                   {"resourcesListChanged", &wishes.resources}}) {
+  Subscriptions subscriptions;
+  for (const auto& [name, into] : {std::pair{"toolsListChanged", &subscriptions.tools},
+                                   {"promptsListChanged", &subscriptions.prompts},
+                                   {"resourcesListChanged", &subscriptions.resources}}) {
     const auto* value = asked->as_object().if_contains(name);
     if (value != nullptr && !value->is_bool())
       return fault(Code::invalid_params, fmt::format("Invalid params: notifications.{} must be true or false", name));
     *into = value != nullptr && value->as_bool();
   }
-  for (const auto& [name, into] : {std::pair{"resourceSubscriptions", &wishes.uris}, {"taskIds", &wishes.tasks}}) {
+  for (const auto& [name, into] :
+       {std::pair{"resourceSubscriptions", &subscriptions.uris}, {"taskIds", &subscriptions.tasks}}) {
     const auto* value = asked->as_object().if_contains(name);
     if (value == nullptr) continue;
     const auto refused =
         fault(Code::invalid_params,
-              fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMostWishes));
-    if (!value->is_array() || value->as_array().size() > kMostWishes) return refused;
+              fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMaxWishes));
+    if (!value->is_array() || value->as_array().size() > kMaxWishes) return refused;
     for (const auto& element : value->as_array()) {
       if (!element.is_string()) return refused;
       into->emplace(element.as_string());
     }
   }
-  return wishes;
+  return subscriptions;
 }
 
-json::object said_of(const Wishes& wishes) {
+json::object said_of(const Subscriptions& subscriptions) {
   json::object said;
-  if (wishes.tools) said["toolsListChanged"] = true;
-  if (wishes.prompts) said["promptsListChanged"] = true;
-  if (wishes.resources) said["resourcesListChanged"] = true;
-  if (!wishes.uris.empty()) said["resourceSubscriptions"] = json::array(wishes.uris.begin(), wishes.uris.end());
-  if (!wishes.tasks.empty()) said["taskIds"] = json::array(wishes.tasks.begin(), wishes.tasks.end());
+  if (subscriptions.tools) said["toolsListChanged"] = true;
+  if (subscriptions.prompts) said["promptsListChanged"] = true;
+  if (subscriptions.resources) said["resourcesListChanged"] = true;
+  if (!subscriptions.uris.empty())
+    said["resourceSubscriptions"] = json::array(subscriptions.uris.begin(), subscriptions.uris.end());
+  if (!subscriptions.tasks.empty())
+    said["taskIds"] = json::array(subscriptions.tasks.begin(), subscriptions.tasks.end());
   return said;
 }
 
@@ -90,7 +93,7 @@ class Batch : public Outlet {
   void send(json::object message) override {
     if (message.contains("method")) return outlet_->send(std::move(message));
     const auto size = json::serialize(message).size();
-    if (bytes_ + size > kMostBatchBytes && message.contains("result"))
+    if (bytes_ + size > kMaxBatchBytes && message.contains("result"))
       message = error_message(message.at("id"),
                               {Code::internal, "The answers to this batch are too long together: ask by itself"},
                               UnknownId::null);
@@ -116,7 +119,7 @@ Peer::Peer(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Servi
       service_(service),
       service_life_(service.life()),
       options_(std::move(options)),
-      connection_(fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>())),
+      connection_(random_name("")),
       changed_(executor),
       revision_(options_.assumed),
       inquiry_(std::make_shared<Inquiry>(options_.patience)) {}
@@ -158,8 +161,8 @@ void Peer::take_batch(const json::array& batch, const std::shared_ptr<Outlet>& o
   const bool allowed = initialized() ? has_batches(revision()) : options_.may_be_bare;
   if (!allowed) return refuse({Code::invalid_request, "Invalid request: this revision has no batches"}, *outlet);
   if (batch.empty()) return refuse({Code::invalid_request, "Invalid request: an empty batch"}, *outlet);
-  if (batch.size() > kMostInBatch)
-    return refuse({Code::invalid_request, fmt::format("Invalid request: more than {} in a batch", kMostInBatch)},
+  if (batch.size() > kMaxInBatch)
+    return refuse({Code::invalid_request, fmt::format("Invalid request: more than {} in a batch", kMaxInBatch)},
                   *outlet);
   const auto gathered = std::make_shared<Batch>(outlet);
   for (const auto& element : batch) {
@@ -189,12 +192,12 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   };
   const auto id = json::serialize(message->id);
   if (calls_.contains(id)) return refuse_it(Code::invalid_request, "Invalid request: a request with this id is served");
-  if (calls_.size() >= kMostCalls)
-    return refuse_it(Code::internal, fmt::format("More than {} requests at once", kMostCalls));
-  auto burden = service_.burden.take(options_.tenant, weight_of(value));
-  if (!burden) return refuse_it(Code::internal, "Too much is asked at once: wait for answers, and ask again");
+  if (calls_.size() >= kMaxCalls)
+    return refuse_it(Code::internal, fmt::format("More than {} requests at once", kMaxCalls));
+  auto request_memory = service_.request_memory.take(options_.tenant, bytes_of(value));
+  if (!request_memory) return refuse_it(Code::internal, "Too much is asked at once: wait for answers, and ask again");
   const auto call = std::make_shared<Call>(executor_, outlet);
-  call->burden_ = std::move(burden);
+  call->memory_ = std::move(request_memory);
   call->revision = revision();
   call->bare = !initialized();
   call->tenant = options_.tenant;
@@ -205,7 +208,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   call->params = std::move(message->params);
   call->capabilities = capabilities_;
   call->level_ = level_;
-  call->ear = ear_;
+  call->subscriber = ear_;
   if (initialized() && outlet->carries_everything()) call->ask_by(inquiry_);
   if (const auto* meta = meta_of(call->params)) {
     const auto* token = meta->if_contains("progressToken");
@@ -278,16 +281,16 @@ Task<Or<>> Peer::answer(Call& call) {
 
 Or<> Peer::initialize(const json::object& params) {
   if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is initialized already");
-  if (weight_of(object_of(params, "capabilities")) > kMostCapabilities)
+  if (bytes_of(object_of(params, "capabilities")) > kMaxCapabilities)
     return fault(Code::invalid_params, "Invalid params: capabilities is too large");
   revision_ = negotiate(text_of(params, "protocolVersion"));
   capabilities_ = object_of(params, "capabilities");
   const auto tell = [weak = weak_from_this()](std::string_view method, json::object news) {
     if (const auto peer = weak.lock()) peer->notify(method, std::move(news));
   };
-  ear_ = std::make_shared<Ear>(
-      Ear{.tenant = options_.tenant, .wishes = {.tools = true, .prompts = true, .resources = true}, .tell = tell});
-  service_.board().join(ear_);
+  ear_ = std::make_shared<Subscriber>(Subscriber{
+      .tenant = options_.tenant, .subscriptions = {.tools = true, .prompts = true, .resources = true}, .tell = tell});
+  service_.notifier().join(ear_);
   return json::object{{"protocolVersion", name_of(*revision_)},
                       {"capabilities", service_.capabilities(*revision_)},
                       {"serverInfo", service_.info()},
@@ -303,21 +306,21 @@ Or<> Peer::discover() const {
 Task<Or<>> Peer::listen(Call& call) {
   if (!call.outlet_->carries_everything())
     co_return fault(Code::invalid_request, "Invalid request: who listens must accept text/event-stream");
-  auto wishes = read_wishes(call.params);
-  if (!wishes) co_return tl::unexpected<Fault>(wishes.error());
-  if (auto honoured = co_await service_.honour(call, *wishes); !honoured) co_return honoured;
+  auto subscriptions = read_wishes(call.params);
+  if (!subscriptions) co_return tl::unexpected<Fault>(subscriptions.error());
+  if (auto honoured = co_await service_.honour(call, *subscriptions); !honoured) co_return honoured;
   json::object mark;
   mark[envelope_key("subscriptionId")] = call.id;
-  const auto ear = std::make_shared<Ear>();
-  ear->tenant = call.tenant;
-  ear->tell = [&call, mark](std::string_view method, json::object news) {
+  const auto subscriber = std::make_shared<Subscriber>();
+  subscriber->tenant = call.tenant;
+  subscriber->tell = [&call, mark](std::string_view method, json::object news) {
     if (call.cancelled()) return;
     news["_meta"] = mark;
     call.tell(notification_message(method, std::move(news)));
   };
-  ear->tell("notifications/subscriptions/acknowledged", {{"notifications", said_of(*wishes)}});
-  ear->wishes = std::move(*wishes);
-  service_.board().join(ear);
+  subscriber->tell("notifications/subscriptions/acknowledged", {{"notifications", said_of(*subscriptions)}});
+  subscriber->subscriptions = std::move(*subscriptions);
+  service_.notifier().join(subscriber);
   while (!call.cancelled() && !hung_up_ && !service_.ending())
     co_await call.changed().wait_until(std::chrono::steady_clock::now() + kLookForEnd);
   co_return json::object{{"_meta", mark}};
@@ -337,7 +340,7 @@ Or<> Peer::enter_envelope(Call& call) const {
   call.revision = kModern;
   call.bare = false;
   call.connection.clear();
-  call.ear.reset();
+  call.subscriber.reset();
   call.capabilities = std::move(envelope->capabilities);
   call.asker_.reset();
   if (may_ask_in(call.method)) {

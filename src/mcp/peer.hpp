@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "async/task_group.hpp"
-#include "mcp/burden.hpp"
 #include "mcp/call.hpp"
 #include "mcp/inquiry.hpp"
+#include "mcp/request_memory.hpp"
 #include "mcp/seal.hpp"
 
 namespace cove::mcp {
@@ -19,7 +19,7 @@ namespace cove::mcp {
 // What a server offers: everything that is not the protocol's own.
 class Service {
  public:
-  Burden burden;  // of all its clients
+  RequestMemory request_memory;  // of all its clients
   virtual ~Service() = default;
   virtual boost::json::object info() const = 0;  // serverInfo
   virtual std::string instructions() const = 0;
@@ -29,15 +29,15 @@ class Service {
   virtual Task<Or<>> serve(Call& call) = 0;
   // A client that had a connection of its own is gone.
   virtual void forget(const std::string& connection) = 0;
-  // Takes out of the wishes what is not there for this caller, and sees to it that the rest will be told of.
-  virtual Task<Or<>> honour(Call& call, Wishes& wishes) = 0;
-  // From where clients are told what has changed.
-  virtual Board& board() = 0;
-  // The server stops: who listens is sent away.
+  // Removes subscriptions to what does not exist for this caller, and sees to it that the others are served.
+  virtual Task<Or<>> honour(Call& call, Subscriptions& subscriptions) = 0;
+  // Notifies clients of changes.
+  virtual Notifier& notifier() = 0;
+  // The server is stopping: open subscriptions are ended.
   virtual bool ending() const = 0;
   // Of a tool; empty when there is none of that name.
   virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
-  // Of what clients are given to keep.
+  // Seals state that clients hand back.
   virtual const Seal& seal() const = 0;
 
   // Ends with it: what is left of a client may be let go after the service has gone, when the server ends.
@@ -112,7 +112,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id
   std::shared_ptr<Inquiry> inquiry_;
   std::shared_ptr<Outlet> spoken_on_;
-  std::shared_ptr<Ear> ear_;
+  std::shared_ptr<Subscriber> ear_;
   bool hung_up_ = false;
   bool ready_ = false;  // it said so after `initialize`
 };

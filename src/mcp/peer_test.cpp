@@ -40,11 +40,11 @@ struct Echo : Service {
     co_return json::object{{"method", call.method}, {"revision", name_of(call.revision)}, {"bare", call.bare}};
   }
   void forget(const std::string&) override { ++forgotten; }
-  Task<Or<>> honour(Call&, Wishes&) override { co_return json::object(); }
-  Board& board() override { return board_; }
+  Task<Or<>> honour(Call&, Subscriptions&) override { co_return json::object(); }
+  Notifier& notifier() override { return notifier_; }
   bool ending() const override { return false; }
   const Seal& seal() const override { return seal_; }
-  Board board_;
+  Notifier notifier_;
   Seal seal_;
   async::Signal release;
   bool released = false;

@@ -10,7 +10,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::chrono::hours kLife{1};  // a person may have to be found
-constexpr std::size_t kMostState = std::size_t{256} << 10;
+constexpr std::size_t kMaxState = std::size_t{256} << 10;
 
 // The same for two that differ in the order of their members.
 void write_in_order(const json::value& value, Sha256& to) {
@@ -81,7 +81,7 @@ Task<Asked> Rounds::ask(Call& call, std::vector<Question> questions) {
   }
   if (open.empty()) co_return answers;
   json::object kept{{"facts", state_}, {"said", said_}};
-  if (json::serialize(kept).size() > kMostState)
+  if (json::serialize(kept).size() > kMaxState)
     co_return instead(fault(Code::invalid_params, "Invalid params: inputResponses are too long"));
   co_return instead(json::object{{"resultType", "input_required"},
                                  {"inputRequests", std::move(open)},

@@ -6,7 +6,7 @@
 
 #include "async/deadline.hpp"
 #include "base/clock.hpp"
-#include "base/random.hpp"
+#include "base/random_name.hpp"
 #include "mcp/envelope.hpp"
 #include "mcp/form.hpp"
 #include "mcp/page.hpp"
@@ -30,7 +30,7 @@ class Silence : public Outlet {
 };
 
 std::string new_id() {
-  return fmt::format("task-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
+  return random_name("task-");
 }
 
 tl::unexpected<Fault> unknown_task() {
@@ -112,8 +112,8 @@ class Tasks::Asking : public Asker {
   std::weak_ptr<Entry> entry_;
 };
 
-Tasks::Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Board& board, Options options)
-    : executor_(std::move(executor)), tasks_(tasks), board_(board), options_(options) {}
+Tasks::Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Notifier& notifier, Options options)
+    : executor_(std::move(executor)), tasks_(tasks), notifier_(notifier), options_(options) {}
 
 // What a client asks for, as far as it may; the newest revision leaves it to us.
 Or<milliseconds> Tasks::life_for(const Call& call) const {
@@ -173,7 +173,7 @@ Task<Or<>> Tasks::begin(Call& call, Work work, milliseconds patience) {
   entry->created = entry->updated = unix_millis();
   entry->life = *life;
   entry->call = std::make_shared<Call>(executor_, std::make_shared<Silence>());
-  entry->call->take_facts_of(call);
+  entry->call->copy_identity_from(call);
   entry->call->ask_by(std::make_shared<Asking>(*this, entry));
   entries_.emplace(entry->id, entry);
   tasks_.spawn("run an MCP task", run(this, entry, std::move(work)));
@@ -221,7 +221,7 @@ void Tasks::change(Entry& entry, std::string_view status, std::string message) {
   entry.message = std::move(message);
   entry.updated = unix_millis();
   entry.call->changed().notify_all();
-  if (modern(entry.call->revision)) board_.task_changed(entry.call->tenant, entry.id, detailed(entry));
+  if (modern(entry.call->revision)) notifier_.task_changed(entry.call->tenant, entry.id, detailed(entry));
 }
 
 void Tasks::finish(Entry& entry, Or<> outcome) {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "async/task_group.hpp"
-#include "mcp/board.hpp"
 #include "mcp/call.hpp"
+#include "mcp/notifier.hpp"
 
 namespace cove::mcp {
 
@@ -35,7 +35,7 @@ class Tasks {
   // is for who asks for the task.
   using Work = std::function<Task<Or<>>(std::shared_ptr<Call> call)>;
 
-  Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Board& board, Options options);
+  Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Notifier& notifier, Options options);
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
@@ -71,7 +71,7 @@ class Tasks {
 
   boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
-  Board& board_;
+  Notifier& notifier_;
   Options options_;
   std::map<std::string, std::shared_ptr<Entry>> entries_;  // by id
   std::uint64_t next_ = 0;

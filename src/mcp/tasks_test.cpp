@@ -23,8 +23,8 @@ struct TasksTest : testing::Test {
   boost::asio::io_context loop{1};
   async::TaskGroup group{loop.get_executor(), [](std::string_view, std::exception_ptr) { ++escaped; }};
   static inline int escaped = 0;
-  Board board;
-  Tasks tasks{loop.get_executor(), group, board, {.most = 3, .life = milliseconds(60'000)}};
+  Notifier notifier;
+  Tasks tasks{loop.get_executor(), group, notifier, {.most = 3, .life = milliseconds(60'000)}};
   async::Signal more{loop.get_executor()};
   bool finish = false;
   int ended = 0;  // because nobody waits
@@ -113,7 +113,7 @@ TEST_F(TasksTest, ThereAreSoManyOfOneTenant) {
 }
 
 TEST_F(TasksTest, WhatCameOfThemIsBounded) {
-  Tasks small(loop.get_executor(), group, board, {.tenant_bytes = 10});
+  Tasks small(loop.get_executor(), group, notifier, {.tenant_bytes = 10});
   finish = true;
   const auto from = call("tools/call", {});
   EXPECT_TRUE(small.room_for(*from));
@@ -178,16 +178,16 @@ TEST_F(TasksTest, RevisionsHaveTheirOwnMethods) {
 TEST_F(TasksTest, ChangesAreToldToWhoListens) {
   const auto id = begun(waiting(), kModern);
   std::vector<std::string> heard;
-  const auto ear = std::make_shared<Ear>();
-  ear->tenant = "t";
-  ear->wishes.tasks = {id};
-  ear->tell = [&](std::string_view method, json::object news) {
+  const auto subscriber = std::make_shared<Subscriber>();
+  subscriber->tenant = "t";
+  subscriber->subscriptions.tasks = {id};
+  subscriber->tell = [&](std::string_view method, json::object news) {
     heard.push_back(std::string(method) + " " + std::string(news.at("status").as_string()));
   };
-  board.join(ear);
-  const auto other = std::make_shared<Ear>(*ear);
+  notifier.join(subscriber);
+  const auto other = std::make_shared<Subscriber>(*subscriber);
   other->tenant = "u";
-  board.join(other);
+  notifier.join(other);
   EXPECT_TRUE(serve(call("tasks/cancel", {{"taskId", id}}, kModern)));
   EXPECT_THAT(heard, testing::ElementsAre("notifications/tasks cancelled"));
 }

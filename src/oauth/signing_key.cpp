@@ -7,11 +7,13 @@
 #include <openssl/param_build.h>
 
 #include "base/text.hpp"
+#include "json/fields.hpp"
 
 namespace cove::oauth {
 namespace {
 
 namespace json = boost::json;
+using cove::json::text_of;
 
 constexpr std::size_t kCoordinate = 32;          // of P-256, and of a key of Ed25519
 constexpr std::size_t kLeastModulus = 2048 / 8;  // of RSA
@@ -40,14 +42,9 @@ Number number_of(std::string_view text) {
   return Number(BN_bin2bn(bytes(text), static_cast<int>(text.size()), nullptr));
 }
 
-std::string text_of(const json::object& jwk, std::string_view name) {
-  const auto* value = jwk.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
-}
-
 Result<std::string> bytes_of(const json::object& jwk, std::string_view name) {
   auto decoded = from_base64url(text_of(jwk, name));
-  if (!decoded || decoded->empty()) return fail(Errc::invalid, fmt::format("{} is no base64url", name));
+  if (!decoded || decoded->empty()) return fail(Errc::invalid, fmt::format("{} is not base64url", name));
   return std::move(*decoded);
 }
 
@@ -57,7 +54,7 @@ Result<PKey> key_from(const char* kind, const Builder& builder) {
   EVP_PKEY* made = nullptr;
   if (!params || !context || EVP_PKEY_fromdata_init(context.get()) != 1 ||
       EVP_PKEY_fromdata(context.get(), &made, EVP_PKEY_PUBLIC_KEY, params.get()) != 1)
-    return fail(Errc::invalid, fmt::format("this is no public key of kind {}", kind));
+    return fail(Errc::invalid, fmt::format("not a public key of type {}", kind));
   return PKey(made);
 }
 
@@ -65,7 +62,7 @@ Result<PKey> rsa_key(const json::object& jwk) {
   COVE_TRY(const auto modulus, bytes_of(jwk, "n"));
   COVE_TRY(const auto exponent, bytes_of(jwk, "e"));
   if (modulus.size() < kLeastModulus || modulus.size() > kMostModulus || exponent.size() > 8)
-    return fail(Errc::invalid, "an RSA key has 2048 to 8192 bits");
+    return fail(Errc::invalid, "an RSA key must have 2048 to 8192 bits");
   const auto n = number_of(modulus);
   const auto e = number_of(exponent);
   const Builder builder(OSSL_PARAM_BLD_new());
@@ -77,7 +74,7 @@ Result<PKey> rsa_key(const json::object& jwk) {
 Result<PKey> ec_key(const json::object& jwk) {
   COVE_TRY(const auto x, bytes_of(jwk, "x"));
   COVE_TRY(const auto y, bytes_of(jwk, "y"));
-  if (x.size() != kCoordinate || y.size() != kCoordinate) return fail(Errc::invalid, "x and y have 32 bytes");
+  if (x.size() != kCoordinate || y.size() != kCoordinate) return fail(Errc::invalid, "x and y must have 32 bytes each");
   const auto point = "\x04" + x + y;  // not compressed
   const Builder builder(OSSL_PARAM_BLD_new());
   OSSL_PARAM_BLD_push_utf8_string(builder.get(), OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0);
@@ -89,7 +86,7 @@ Result<PKey> ed_key(const json::object& jwk) {
   COVE_TRY(const auto x, bytes_of(jwk, "x"));
   PKey key(x.size() == kCoordinate ? EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes(x), x.size())
                                    : nullptr);
-  if (!key) return fail(Errc::invalid, "x is no key of Ed25519");
+  if (!key) return fail(Errc::invalid, "x is not an Ed25519 key");
   return key;
 }
 
@@ -139,7 +136,7 @@ Result<SigningKey> SigningKey::from_jwk(const json::object& jwk) {
     COVE_TRY(auto key, kind.read(jwk));
     return SigningKey(std::make_unique<Key>(Key{.key = std::move(key)}), text_of(jwk, "kid"), kind.algorithm);
   }
-  return fail(Errc::unsupported, fmt::format("keys of kind {} {} are not used for tokens", type, curve));
+  return fail(Errc::unsupported, fmt::format("keys of type {} {} are not supported", type, curve));
 }
 
 bool SigningKey::signed_this(std::string_view text, std::string_view signature) const {
@@ -155,17 +152,17 @@ Result<std::vector<SigningKey>> read_key_set(std::string_view text) {
   const auto value = json::parse(text, failed);
   const auto* set = failed ? nullptr : value.if_object();
   const auto* keys = set != nullptr ? set->if_contains("keys") : nullptr;
-  if (keys == nullptr || !keys->is_array()) return fail(Errc::invalid, "this is no JWK set: {\"keys\": […]}");
+  if (keys == nullptr || !keys->is_array()) return fail(Errc::invalid, "not a JWK set: {\"keys\": […]}");
   std::vector<SigningKey> out;
   std::string why = "it is empty";
   for (const auto& one : keys->as_array()) {
-    auto key = one.is_object() ? SigningKey::from_jwk(one.as_object()) : fail(Errc::invalid, "a key is no object");
+    auto key = one.is_object() ? SigningKey::from_jwk(one.as_object()) : fail(Errc::invalid, "a key is not an object");
     if (key)
       out.push_back(std::move(*key));
     else
       why = key.error().message;
   }
-  if (out.empty()) return fail(Errc::invalid, fmt::format("the JWK set has no key that can be used: {}", why));
+  if (out.empty()) return fail(Errc::invalid, fmt::format("the JWK set has no usable key: {}", why));
   return out;
 }
 

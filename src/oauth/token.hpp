@@ -22,6 +22,7 @@ struct Holder {
   std::string issuer;
   std::string subject;
   bool has_scopes = false;
+  std::chrono::system_clock::time_point expires;  // until then it is believed
 };
 
 class TokenCheck {

@@ -191,7 +191,7 @@ template <class Stream>
 tl::unexpected<Error> handshake_failure(Stream& stream, const Url& url, const beast::error_code& failed) {
   const auto verdict = SSL_get_verify_result(stream.native_handle());
   if (verdict == X509_V_OK) return broken(url, failed);
-  return fail(Errc::unavailable, fmt::format("{}: its certificate does not hold: {}", url.authority(),
+  return fail(Errc::unavailable, fmt::format("{}: certificate verification failed: {}", url.authority(),
                                              X509_verify_cert_error_string(verdict)));
 }
 
@@ -256,7 +256,7 @@ std::string_view Head::header(std::string_view name) const {
 }
 
 Client::Client(asio::any_io_executor executor, Options options)
-    : executor_(executor), options_(std::move(options)), resolver_(executor) {}
+    : executor_(executor), options_(std::move(options)), resolver_(executor, options_.lookups) {}
 
 Result<asio::ssl::context*> Client::tls() {
   if (!tls_) {
@@ -274,7 +274,7 @@ Task<Result<>> Client::send(Request request, Receiver& receiver) {
   if (request.abandoned) asio::co_spawn(executor_, watch_over(watch, request.abandoned), asio::detached);
   while (true) {
     if (request.abandoned && request.abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
-    const auto found = co_await resolver_.resolve(request.url.host, request.until);
+    const auto found = co_await resolver_.resolve(request.url.host, request.tenant, request.until);
     if (!found) co_return tl::unexpected<Error>(found.error());
     auto addresses = dialable(request.url, request.reach, *found);
     if (addresses.empty())

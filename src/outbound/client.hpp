@@ -27,6 +27,7 @@ struct Request {
   Headers headers{};  // besides Host, Content-Length, Connection and User-Agent
   std::string body{};
   Reach reach{};
+  std::string tenant{};                         // on whose behalf: each has a share of the look-ups
   std::chrono::steady_clock::time_point until;  // for all of it: names, connection, redirects, the last byte
   std::uint64_t max_body_bytes = 1 << 20;       // of the answer
   unsigned redirects = 0;                       // followed, each judged as a new address; 0: a 302 is the answer
@@ -57,6 +58,7 @@ class Receiver {
 struct Options {
   std::string ca_file;  // empty: the system's store
   std::string user_agent = "cove";
+  Resolver::Options lookups = {};
 };
 
 // One request for each call, on a connection of its own. For one loop; calls may overlap.
@@ -73,6 +75,8 @@ class Client {
   async::Task<Result<Response>> send(Request request);
   // The same with the body given to `receiver`, which must outlive the call.
   async::Task<Result<>> send(Request request, Receiver& receiver);
+
+  [[nodiscard]] const Resolver& resolver() const { return resolver_; }
 
  private:
   Result<boost::asio::ssl::context*> tls();

@@ -1,26 +1,32 @@
 #include "sandbox/admission.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include "sandbox/poll_interval.hpp"
 
 namespace cove::sandbox {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLookAgain{250};
 
 void Admission::set_options(Options options) {
   options_ = options;
   call_next();
 }
 
-bool Admission::has_room(const Tenant& tenant) const {
-  const std::uint32_t kept_free =
-      options_.keeps_some_free && options_.at_once >= 4 ? std::max(1U, options_.at_once / 8) : 0;
-  return inside_ < options_.at_once && tenant.inside < options_.at_once - kept_free &&
-         (tenant.share.at_once == 0 || tenant.inside < tenant.share.at_once);
+bool Admission::share_has_room(const std::string& name, const Tenant& tenant) const {
+  if (tenant.share.at_once == 0) return true;
+  return tenant.inside + (options_.background ? options_.background(name) : 0) < tenant.share.at_once;
 }
 
-bool Admission::spend(Tenant& tenant) {
-  if (tenant.share.per_minute == 0) return true;
+bool Admission::has_room(const std::string& name, const Tenant& tenant) const {
+  const std::uint32_t kept_free =
+      options_.keeps_some_free && options_.at_once >= 4 ? std::max(1U, options_.at_once / 8) : 0;
+  return inside_ < options_.at_once && tenant.inside < options_.at_once - kept_free && share_has_room(name, tenant);
+}
+
+Result<> Admission::spend(Tenant& tenant) {
+  if (tenant.share.per_minute == 0) return {};
   const auto now = Clock::now();
   const double full = tenant.share.per_minute;
   if (tenant.tokens < 0) {
@@ -30,24 +36,38 @@ bool Admission::spend(Tenant& tenant) {
     tenant.tokens = std::min(full, tenant.tokens + minutes * full);
   }
   tenant.counted = now;
-  if (tenant.tokens < 1) return false;
+  if (tenant.tokens < 1) {
+    const int seconds = static_cast<int>(std::ceil((1 - tenant.tokens) * 60 / full));
+    return fail_until(std::chrono::seconds(seconds), Errc::quota,
+                      fmt::format("this tenant may start {} executions a minute: try again in {} s",
+                                  tenant.share.per_minute, seconds));
+  }
   tenant.tokens -= 1;
-  return true;
+  return {};
+}
+
+Result<> Admission::begin_background(const std::string& name, Share share) {
+  auto& tenant = tenants_[name];
+  tenant.share = share;
+  if (!share_has_room(name, tenant))
+    return fail_until(std::chrono::seconds(1), Errc::quota,
+                      fmt::format("this tenant may have {} executions running at once, processes in the "
+                                  "background included: end one first",
+                                  share.at_once));
+  return spend(tenant);
 }
 
 async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share share, std::function<bool()> abandoned,
                                                         std::optional<std::chrono::milliseconds> patience) {
+  auto pass = gate_ == nullptr ? std::nullopt : std::optional(gate_->enter());
   auto& tenant = tenants_[name];
   tenant.share = share;
-  if (!spend(tenant)) {
-    co_return fail(Errc::quota,
-                   fmt::format("this tenant may start {} executions a minute: try again later", share.per_minute));
-  }
-  if (tenant.line.empty() && has_room(tenant)) {
+  if (auto spent = spend(tenant); !spent) co_return tl::unexpected<Error>(spent.error());
+  if (tenant.line.empty() && has_room(name, tenant)) {
     ++inside_;
     ++tenant.inside;
     last_called_ = name;
-    co_return Ticket(*this, std::move(name));
+    co_return Ticket(*this, std::move(pass), std::move(name));
   }
   if (tenant.line.size() >= options_.waiting)
     co_return fail(Errc::quota, "too many executions are waiting already: try again later");
@@ -73,13 +93,13 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
   } leaving{*this, name, waiter};
   const auto until = Clock::now() + patience.value_or(options_.patience);
   while (!waiter->admitted) {
-    co_await waiter->called.wait_until(std::min(until, Clock::now() + kLookAgain));
+    co_await waiter->called.wait_until(std::min(until, Clock::now() + kPollInterval));
     if (waiter->admitted) break;
     if (Clock::now() >= until) co_return fail(Errc::unavailable, "the server is busy: no place came free in time");
     if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
   }
   leaving.has_ticket = true;
-  co_return Ticket(*this, name);
+  co_return Ticket(*this, std::move(pass), name);
 }
 
 void Admission::leave(const std::string& tenant) {
@@ -97,7 +117,7 @@ void Admission::call_next() {
     for (std::size_t seen = 0; seen < tenants_.size(); ++seen, ++it) {
       if (it == tenants_.end()) it = tenants_.begin();
       auto& [name, tenant] = *it;
-      if (tenant.line.empty() || !has_room(tenant)) continue;
+      if (tenant.line.empty() || !has_room(name, tenant)) continue;
       const auto waiter = tenant.line.front();
       tenant.line.pop_front();
       --waiting_;

@@ -12,7 +12,7 @@ namespace {
 using Share = Admission::Share;
 
 struct Fixture {
-  explicit Fixture(Admission::Options options) : admission(loop.get_executor(), options) {}
+  explicit Fixture(Admission::Options options) : admission(loop.get_executor(), options, &gate) {}
   // Enters, notes it, and stays until the loop is asked to let it go.
   async::Task<> visit(std::string tenant, Share share) {
     auto ticket = co_await admission.enter(tenant, share);
@@ -40,6 +40,7 @@ struct Fixture {
   }
   boost::asio::io_context loop{1};
   async::TaskGroup tasks{loop.get_executor(), [](std::string_view, std::exception_ptr) { FAIL(); }};
+  async::Gate gate{loop.get_executor()};
   Admission admission;
   async::Signal leave{loop.get_executor()};
   int places = 0;
@@ -53,10 +54,12 @@ TEST(Admission, LetsInAsManyAsThereArePlacesAndTheRestWait) {
   for (int i = 0; i < 3; ++i) f.come("a");
   EXPECT_EQ(f.entered, "aa");
   EXPECT_EQ(f.admission.waiting(), 1U);
+  EXPECT_EQ(f.gate.inside(), 3U) << "a shutdown waits for who waits, too";
   f.let_go(1);
   EXPECT_EQ(f.entered, "aaa");
   f.let_go(2);
   EXPECT_EQ(f.admission.inside(), 0U);
+  EXPECT_EQ(f.gate.inside(), 0U);
 }
 
 TEST(Admission, TenantsTakeTurnsHoweverLongALineIs) {

@@ -67,8 +67,9 @@ std::string_view name_of(ExecutionEnd::Status status) {
   return status == ExecutionEnd::Status::ok ? "ok" : status == ExecutionEnd::Status::error ? "error" : "aborted";
 }
 
-Execution::Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits, std::string op)
-    : id_(id), limits_(limits), changed_(std::move(executor)), op_(std::move(op)) {
+Execution::Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits,
+                     ExecutionOrder order)
+    : id_(id), limits_(limits), changed_(std::move(executor)), order_(std::move(order)) {
   push("queued", {}, 0);
 }
 
@@ -149,7 +150,7 @@ void Execution::finish(ExecutionEnd end, std::size_t reply_bytes) {
     end.wall = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began_);
   state_ = State::ended;
   waits_for_input_ = false;
-  if (op_ == "execute") {
+  if (order_.op == "execute") {
     cut_error(end.reply);
     if (reply_bytes > most_error()) reply_bytes = json::serialize(end.reply).size();
     if (reply_bytes > most_error() && kept_display_ + reply_bytes > limits_.display_bytes) {

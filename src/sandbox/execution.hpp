@@ -9,11 +9,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "async/signal.hpp"
-#include "sandbox/outcome.hpp"
+#include "guest/outcome.hpp"
 
 namespace cove::sandbox {
+
+using guest::Reason;
 
 // One thing that happened in an execution. `type`: first queued, then started when its turn comes; stdout, stderr,
 // display, update_display, result, error, clear_output, input_request, comm_open, comm_msg, comm_close; then one `end`.
@@ -49,14 +52,21 @@ struct Truncated {
   std::uint64_t displays = 0;
 };
 
+// What the kernel is to do.
+struct ExecutionOrder {
+  std::string op = "execute";
+  boost::json::object content = {};
+  std::optional<std::chrono::milliseconds> timeout = {};
+  std::chrono::milliseconds grace{2000};  // to end when it is interrupted
+};
+
 // One run in a kernel, or one question to it: events numbered from 1 without holes, then one end. Holds no more than
 // its limits, so a reader may be as slow as it likes, and any number may read from any number on.
 class Execution {
  public:
   enum class State : std::uint8_t { queued, running, ended };
 
-  Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits,
-            std::string op = "execute");
+  Execution(boost::asio::any_io_executor executor, std::uint64_t id, ExecutionLimits limits, ExecutionOrder order = {});
 
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] State state() const { return state_; }
@@ -69,16 +79,22 @@ class Execution {
   [[nodiscard]] async::Signal& changed() { return changed_; }
   [[nodiscard]] bool waits_for_input() const { return waits_for_input_; }
 
-  // For the kernel. `text` is UTF-8; `bytes` is about what the content takes.
+  // --- For the kernel. `text` is UTF-8; `bytes` is about what the content takes. ---
+  [[nodiscard]] const ExecutionOrder& order() const { return order_; }
+  // It runs from now on.
   void begin();
+  // Out of order(), once.
+  [[nodiscard]] boost::json::object take_content() { return std::exchange(order_.content, {}); }
   void add_text(std::string_view stream, std::string_view text);
   // From a pipe: bytes of any kind, cut anywhere.
   void add_bytes(std::string_view stream, std::string_view bytes);
   void add(std::string type, boost::json::object content, std::size_t bytes);
+  // Something shown was too large to be received.
+  void add_dropped_display() { ++truncated_.displays; }
+  void on_input_answered() { waits_for_input_ = false; }
   void finish(ExecutionEnd end, std::size_t reply_bytes = 0);
 
  private:
-  friend class Kernel;
   void add_question(boost::json::object content, std::size_t bytes);
   void push(std::string type, boost::json::object content, std::size_t bytes);
 
@@ -98,11 +114,7 @@ class Execution {
   Truncated truncated_;
   bool waits_for_input_ = false;
   std::optional<ExecutionEnd> end_;
-  // For the kernel: what is asked, and how long it may take.
-  std::string op_;
-  boost::json::object content_;
-  std::optional<std::chrono::milliseconds> timeout_;
-  std::chrono::milliseconds grace_{2000};  // to end when it is interrupted
+  ExecutionOrder order_;
 };
 
 }  // namespace cove::sandbox

@@ -1,28 +1,34 @@
 #include "sandbox/file_facts.hpp"
 
-#include <algorithm>
-#include <boost/json.hpp>
+#include <time.h>
 
 namespace cove::sandbox {
+namespace {
 
-namespace json = boost::json;
+constexpr std::string_view kWorkspace = "/workspace";
 
-Result<FileFacts> parse_facts(const std::string& line) {
-  boost::system::error_code failed;
-  const auto value = json::parse(line, failed);
-  if (failed || !value.is_object()) return fail(Errc::io, "the sandbox's file helper broke the protocol");
-  const auto number = [&](std::string_view name) {
-    const auto* field = value.as_object().if_contains(name);
-    boost::system::error_code ec;
-    return field == nullptr ? 0 : field->to_number<std::int64_t>(ec);
-  };
-  return FileFacts{.size = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number("size"))),
-                   .mtime_ns = number("mtime_ns"),
-                   .inode = static_cast<std::uint64_t>(number("inode"))};
-}
+}  // namespace
 
 std::string etag_of(const FileFacts& facts) {
   return fmt::format("\"{:x}-{:x}-{:x}\"", facts.inode, facts.size, facts.mtime_ns);
+}
+
+std::int64_t files_clock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+std::string workspace_path(std::string_view path) {
+  return path.empty() ? std::string(kWorkspace) : fmt::format("{}/{}", kWorkspace, path);
+}
+
+Result<std::string> workspace_relative(std::string_view path) {
+  const bool inside = path.starts_with(kWorkspace);
+  if (inside) path.remove_prefix(kWorkspace.size());
+  if (!inside || (!path.empty() && !path.starts_with('/')))
+    return fail(Errc::io, "the sandbox's file helper broke the protocol");
+  return std::string(path.substr(path.empty() ? 0 : 1));
 }
 
 }  // namespace cove::sandbox

@@ -13,7 +13,7 @@ constexpr std::size_t kOutstanding = 64;
 void KeeperClient::connect(keeper::KeeperLink link) {
   lose();
   link_.emplace(std::move(link));
-  readiness_ = std::make_shared<Readiness>(executor_, link_->fd());
+  readiness_ = std::make_shared<async::Readiness>(executor_, link_->fd());
   tasks_.spawn("hear the keeper", listen());
 }
 

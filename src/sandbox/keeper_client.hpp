@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 
+#include "async/readiness.hpp"
 #include "async/signal.hpp"
 #include "async/task.hpp"
 #include "async/task_group.hpp"
 #include "keeper/keeper.hpp"
-#include "sandbox/readiness.hpp"
 
 namespace cove::sandbox {
 
@@ -53,7 +53,7 @@ class KeeperClient {
   OnWord on_word_;
   std::function<void()> on_hung_;
   std::optional<keeper::KeeperLink> link_;
-  std::shared_ptr<Readiness> readiness_;
+  std::shared_ptr<async::Readiness> readiness_;
   bool open_ = false;
   async::Signal changed_;
   async::Signal room_;  // fewer questions are open than a moment ago

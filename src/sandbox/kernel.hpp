@@ -12,23 +12,14 @@
 
 #include "async/signal.hpp"
 #include "async/task.hpp"
-#include "sandbox/channel.hpp"
 #include "sandbox/execution.hpp"
+#include "sandbox/kernel_language.hpp"
+#include "sandbox/kernel_message.hpp"
 #include "sandbox/process.hpp"
+#include "sandbox/recent_executions.hpp"
 #include "sandbox/sandbox.hpp"
 
 namespace cove::sandbox {
-
-// Of every kernel together.
-struct KernelTotals {
-  std::map<Reason, std::uint64_t> ended = {};  // executions, since the server began
-  std::size_t recent_bytes = 0;                // held of executions that have ended
-};
-
-enum class KernelLanguage : std::uint8_t { python, javascript };
-std::string_view name_of(KernelLanguage language);
-// nullopt for a language that has no kernels.
-std::optional<KernelLanguage> find_kernel_language(std::string_view name);
 
 struct KernelOptions {
   KernelLanguage language = KernelLanguage::python;
@@ -50,8 +41,8 @@ struct ExecuteRequest {
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
 };
 
-// A stateful interpreter in a sandbox. Runs what it is given one after the other. Everything it says is the word of
-// code nobody has read; what ended it comes from init and the kernel.
+// A stateful interpreter in a sandbox. Runs executions one after the other. Its messages are written by code nobody has
+// read; how it ended comes from init and the keeper.
 class Kernel : public std::enable_shared_from_this<Kernel> {
  public:
   enum class State : std::uint8_t { starting, idle, busy, dead };
@@ -98,36 +89,31 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   // Ends it for good. Returns when it is gone.
   async::Task<> stop();
 
-  friend std::string_view name_of(State state) {
-    return state == State::starting ? "starting"
-           : state == State::idle   ? "idle"
-           : state == State::busy   ? "busy"
-                                    : "dead";
-  }
-
   Kernel(std::shared_ptr<Sandbox> sandbox, std::string id, std::shared_ptr<Process> process,
          std::shared_ptr<KernelTotals> totals);
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
-  ~Kernel();
+
+  // Its executions that have ended.
+  [[nodiscard]] RecentExecutions& recent() { return recent_; }
 
  private:
   static async::Task<> serve(std::shared_ptr<Kernel> self, std::shared_ptr<Process> process);
   async::Task<Result<>> begin();
-  void hear(const Event& event);
-  void hear_record(std::string_view record);
-  void hear_message(boost::json::object message, std::size_t bytes);
-  void hear_of_running(std::string_view type, boost::json::object content, std::size_t bytes);
+  void on_event(const Event& event);
+  void on_record(std::string_view record);
+  void on_message(KernelMessage message);
+  void on_message_of_running(KernelMessage message);
+  void on_reply(KernelMessage message);
   void finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes = 0);
   async::Task<Result<>> start_again();
   async::Task<> end_process();
   [[nodiscard]] tl::unexpected<Error> is_dead() const;
-  void break_off(std::string_view why);
-  void next();
+  void on_protocol_error(std::string_view why);
+  void run_next();
   void die();
   void arm(std::chrono::milliseconds left, Reason reason);
-  void keep_recent(std::shared_ptr<Execution> execution);
-  std::shared_ptr<Execution> enqueue(std::string op, boost::json::object content, ExecutionLimits limits);
+  std::shared_ptr<Execution> enqueue(ExecutionOrder order, ExecutionLimits limits);
 
   std::shared_ptr<Sandbox> sandbox_;
   std::shared_ptr<Process> process_;
@@ -136,11 +122,10 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   KernelOptions options_;
   State state_ = State::starting;
   async::Signal changed_;
-  MessageReader reader_;
+  KernelInbox inbox_;
   std::deque<std::shared_ptr<Execution>> queue_;
   std::shared_ptr<Execution> running_;
-  std::deque<std::shared_ptr<Execution>> recent_;
-  std::size_t recent_bytes_ = 0;
+  RecentExecutions recent_;
   std::uint64_t next_id_;
   std::uint64_t executions_ = 0;
   boost::asio::steady_timer deadline_;
@@ -150,5 +135,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   bool restarting_ = false;
   bool removed_ = false;
 };
+
+std::string_view name_of(Kernel::State state);
 
 }  // namespace cove::sandbox

@@ -5,6 +5,23 @@
 
 namespace cove::sandbox {
 
+Kernels::Kernels() {
+  totals_->forget_oldest = [this](const std::string& tenant) { return forget_oldest(tenant); };
+}
+
+bool Kernels::forget_oldest(const std::string& tenant) {
+  RecentExecutions* largest = nullptr;
+  for (const auto& [id, group] : by_sandbox_) {
+    for (const auto& [name, kernel] : group.kernels) {
+      auto& recent = kernel->recent();
+      if (recent.empty() || recent.tenant() != tenant) continue;
+      if (largest == nullptr || recent.bytes() > largest->bytes()) largest = &recent;
+    }
+  }
+  if (largest != nullptr) largest->forget_oldest();
+  return largest != nullptr;
+}
+
 async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sandbox> sandbox, KernelOptions options) {
   const auto key = sandbox->row().id;
   auto& group = by_sandbox_[key];

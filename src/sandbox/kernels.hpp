@@ -14,6 +14,14 @@ class Kernels {
  public:
   static constexpr std::size_t kMost = 32;  // in one sandbox
 
+  Kernels();
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  // Of executions that are over and can be read again, in bytes. Past its bound a tenant loses its own oldest; past the
+  // bound of all, the tenant that has the most does.
+  void set_recent_bounds(UsageBounds bounds) { totals_->recent_bounds = bounds; }
+
   // Errc::quota when the sandbox has kMost of them.
   async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, KernelOptions options);
   [[nodiscard]] std::vector<std::shared_ptr<Kernel>> of(const Sandbox& sandbox) const;
@@ -29,8 +37,12 @@ class Kernels {
   void cancel_all(Reason reason);
   [[nodiscard]] std::size_t count(Kernel::State state) const;
   [[nodiscard]] std::uint64_t ended(Reason reason) const;  // executions
+  [[nodiscard]] const Amount& recent() const { return totals_->recent.all(); }
+  [[nodiscard]] const std::uint64_t& recent_evicted() const { return totals_->recent_evicted; }
 
  private:
+  bool forget_oldest(const std::string& tenant);
+
   // k2 before k10.
   struct ById {
     using is_transparent = void;

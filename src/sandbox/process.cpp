@@ -1,12 +1,12 @@
 #include "sandbox/process.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 
 #include "base/clock.hpp"
-#include "sandbox/channel.hpp"
-#include "sandbox/sandbox.hpp"
+#include "guest/channel.hpp"
+#include "sandbox/poll_interval.hpp"
+#include "sandbox/process_table.hpp"
+#include "sandbox/reader.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -16,11 +16,9 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kLag = 256U << 10;      // bytes a reader may be behind before the producer waits for it
 constexpr std::chrono::seconds kStalled{10};  // a reader that took nothing for this long is not waited for
-constexpr std::chrono::seconds kGrace{2};     // for a tree to die before everything in the sandbox does
 constexpr std::size_t kInputChunk = 64U << 10;
 constexpr std::size_t kMaxEvents = 65536;
-constexpr milliseconds kLookAgain{250};
-constexpr std::size_t kOrdersAhead = 256U << 10;  // bytes of them that may wait for an init that does not read
+constexpr std::size_t kCommandsAhead = 256U << 10;  // bytes that may wait for an init that does not read
 
 Event::Kind kind_of(wire::Stream stream) {
   return stream == wire::Stream::out   ? Event::Kind::out
@@ -34,8 +32,9 @@ milliseconds since(Clock::time_point then) {
 
 }  // namespace
 
-Process::Process(boost::asio::any_io_executor executor, Sandbox& sandbox, std::uint32_t number, ProcessRequest request)
-    : sandbox_(&sandbox),
+Process::Process(boost::asio::any_io_executor executor, ProcessTable& table, std::uint32_t number,
+                 ProcessRequest request)
+    : table_(&table),
       number_(number),
       request_(std::move(request)),
       changed_(executor),
@@ -46,8 +45,12 @@ Process::Process(boost::asio::any_io_executor executor, Sandbox& sandbox, std::u
   input_open_ = request_.input == InputMode::open;
 }
 
-InitLink* Process::link() const {
-  return sandbox_ == nullptr ? nullptr : sandbox_->link();
+guest::InitLink* Process::link() const {
+  return table_ == nullptr ? nullptr : table_->session().link();
+}
+
+void Process::flush() const {
+  if (table_ != nullptr) table_->session().flush();
 }
 
 milliseconds Process::age() const {
@@ -64,8 +67,7 @@ std::string Process::text_of(Event::Kind kind) const {
 
 void Process::push(Event event) {
   held_ += event.bytes.size();
-  if (sandbox_ != nullptr && request_.delivery == Delivery::newest && !request_.whole)
-    sandbox_->hold(event.bytes.size());
+  if (table_ != nullptr && shares_memory()) table_->hold(event.bytes.size());
   if (request_.whole && (event.kind == Event::Kind::out || event.kind == Event::Kind::err)) {
     const auto same =
         std::find_if(events_.begin(), events_.end(), [&](const Event& e) { return e.kind == event.kind; });
@@ -85,13 +87,52 @@ void Process::push(Event event) {
 void Process::drop_oldest() {
   const auto size = events_.front().bytes.size();
   held_ -= size;
-  if (sandbox_ != nullptr && !request_.whole) sandbox_->let_go(size);
+  if (table_ != nullptr && !request_.whole) table_->let_go(size);
   events_.pop_front();
 }
 
+void Process::receive(const wire::Frame& frame) {
+  switch (frame.type) {
+    case wire::FrameType::started:
+      on_started();
+      break;
+    case wire::FrameType::spawn_failed:
+      if (const auto failure = wire::decode_spawn_failed(frame.payload)) {
+        phase_ = Phase::failed;
+        failure_ = failure;
+        changed_.notify_all();
+      }
+      break;
+    case wire::FrameType::output:
+      if (const auto output = wire::decode_output(frame.payload)) on_output(*output);
+      break;
+    case wire::FrameType::input_room:
+      if (const auto taken = wire::decode_number(frame.payload)) {
+        input_taken_ = *taken;
+        input_sent_ = std::max(input_sent_, *taken);
+        changed_.notify_all();
+      }
+      break;
+    case wire::FrameType::channel_room:
+      if (const auto taken = wire::decode_number(frame.payload)) {
+        channel_taken_ = *taken;
+        send_channel_records();
+      }
+      break;
+    case wire::FrameType::flood:
+      stop(Reason::output_limit);
+      break;
+    case wire::FrameType::exited:
+      exited_ = wire::decode_exited(frame.payload);
+      break;
+    default:
+      break;
+  }
+}
+
 void Process::on_started() {
-  if (birth_ != Birth::pending) return;
-  birth_ = Birth::running;
+  if (phase_ != Phase::starting) return;
+  phase_ = Phase::running;
   started_at_ = Clock::now();
   started_unix_ms_ = unix_millis();
   next_ = wire::kFirstOutput;
@@ -99,35 +140,59 @@ void Process::on_started() {
   if (request_.timeout) arm(*request_.timeout);
 }
 
-void Process::on_failed(const wire::SpawnFailed& failure) {
-  birth_ = Birth::failed;
-  failure_ = failure;
-  changed_.notify_all();
-}
-
-// A process that the front before this one started.
-void Process::on_known(const wire::Known& known) {
-  birth_ = Birth::running;
+void Process::on_inherited(const wire::Known& known) {
+  phase_ = Phase::running;
   input_taken_ = input_sent_ = known.input_received;
   channel_taken_ = channel_sent_ = known.channel_received;
   next_ = known.first_sequence;
-  if (known.first_sequence == wire::kFirstOutput) {
-    next_ = wire::kFirstOutput;
-    push({.sequence = 1, .kind = Event::Kind::started, .bytes = {}});
-  }
-  feed_channel();
+  if (known.first_sequence == wire::kFirstOutput) push({.sequence = 1, .kind = Event::Kind::started, .bytes = {}});
+  send_channel_records();
+  if (link() != nullptr) link()->replay(number_, known.first_sequence);
 }
 
-void Process::charge_from_now() {
-  if (sandbox_ != nullptr) sandbox_->charge(*this);
+void Process::on_reconnected(const wire::Known& known) {
+  if (link() == nullptr) return;
+  // These may have been sent over the connection that broke.
+  if (known.state != wire::ProcessState::starting) on_started();
+  acknowledged_ = {};
+  link()->replay(number_, next_);
+  acknowledge();
+  const bool input_lost = !input_open_ && request_.input == InputMode::open && input_taken_ < input_sent_;
+  if (input_lost || channel_sent_ != known.channel_received) stop(Reason::cancelled);
 }
 
-void Process::arm(milliseconds left) {
-  deadline_.expires_after(left);
-  deadline_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
-    const auto self = weak.lock();
-    if (!failed && self && !self->end_) self->stop(Reason::timeout);
-  });
+// Input that was on its way may be lost: what follows it would be wrong, so nothing may.
+void Process::on_disconnected() {
+  if (input_open_ && input_taken_ < input_sent_) input_open_ = false;
+}
+
+void Process::assign(ProcessRequest request) {
+  request_ = std::move(request);
+  request_.variables.clear();
+  request_.files.clear();
+  request_.abandoned = {};
+  input_open_ = request_.input == InputMode::open;
+  started_at_ = Clock::now();
+  started_unix_ms_ = unix_millis();
+  rebase_counters();
+}
+
+void Process::restore(const store::ProcessRow& row) {
+  started_unix_ms_ = row.started_unix_ms;
+  started_at_ = Clock::now() - milliseconds(unix_millis() - row.started_unix_ms);
+  if (!row.end) return;
+  stored_end_ = ProcessEnd{.reason = guest::reason_of(row.end->reason),
+                           .exit_status = row.end->exit_code.value_or(0),
+                           .signal = row.end->signal.value_or(0),
+                           .wall = milliseconds(row.end->duration_ms),
+                           .cpu = milliseconds(row.end->cpu_ms),
+                           .out_bytes = row.end->stdout_bytes,
+                           .err_bytes = row.end->stderr_bytes};
+  input_open_ = false;
+}
+
+void Process::rebase_counters() {
+  if (table_ != nullptr) counters_before_ = table_->counters();
 }
 
 void Process::on_output(const wire::Output& output) {
@@ -138,12 +203,12 @@ void Process::on_output(const wire::Output& output) {
   acknowledge();
 }
 
-bool Process::held_back() const {
+bool Process::producer_waits() const {
   if (request_.delivery == Delivery::everything) return held_ > kLag;
   const auto lags = [&](const Reader* reader) {
-    if (Clock::now() - reader->progress_ > kStalled) return false;
+    if (Clock::now() - reader->progress() > kStalled) return false;
     std::size_t behind = 0;
-    for (auto event = events_.rbegin(); event != events_.rend() && event->sequence >= reader->next_; ++event) {
+    for (auto event = events_.rbegin(); event != events_.rend() && event->sequence >= reader->next(); ++event) {
       behind += event->bytes.size();
       if (behind > kLag) return true;
     }
@@ -153,91 +218,53 @@ bool Process::held_back() const {
 }
 
 void Process::acknowledge() {
-  if (link() == nullptr || held_back()) return;
+  if (link() == nullptr || producer_waits()) return;
   for (const auto stream : wire::kStreams) {
     const auto index = wire::index_of(stream);
     if (received_[index] == acknowledged_[index]) continue;
     acknowledged_[index] = received_[index];
     link()->acknowledge(number_, stream, received_[index]);
   }
-  sandbox_->flush();
-}
-
-void Process::on_flood() {
-  stop(Reason::output_limit);
-}
-
-void Process::on_input_room(std::uint64_t taken) {
-  input_taken_ = taken;
-  input_sent_ = std::max(input_sent_, taken);
-  changed_.notify_all();
-}
-
-void Process::on_channel_room(std::uint64_t taken) {
-  channel_taken_ = taken;
-  feed_channel();
+  flush();
 }
 
 Result<> Process::send(std::string_view message) {
-  if (end_ || sandbox_ == nullptr) return fail(Errc::conflict, "the process has ended");
-  for (auto& record : records_of(message)) records_.push_back(std::move(record));
-  feed_channel();
+  if (end_ || table_ == nullptr) return fail(Errc::conflict, "the process has ended");
+  for (auto& record : guest::records_of(message)) records_.push_back(std::move(record));
+  send_channel_records();
   return {};
 }
 
-void Process::feed_channel() {
-  if (birth_ != Birth::running) return;  // how much of it init has is not known yet
+void Process::send_channel_records() {
+  if (phase_ != Phase::running) return;  // how much of it init has is not known yet
   while (!records_.empty() && link() != nullptr &&
          channel_sent_ - std::min(channel_sent_, channel_taken_) + records_.front().size() <= wire::kChannelAhead) {
     channel_sent_ += records_.front().size();
     link()->channel_record(number_, records_.front());
     records_.pop_front();
   }
-  if (link() != nullptr) sandbox_->flush();
+  flush();
 }
 
-void Process::stop(Reason reason) {
-  if (end_ || stopped_by_us_ || link() == nullptr) return;
-  stopped_by_us_ = reason;
-  link()->kill_tree(number_);
-  sandbox_->flush();
-  allow_grace();
-}
-
-// Its tree gets a moment to die; then everything in the sandbox does. A paused one has not begun to.
-void Process::allow_grace() {
-  grace_.expires_after(kGrace);
-  grace_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
-    const auto self = weak.lock();
-    if (failed || !self || self->exited_ || self->end_ || self->link() == nullptr) return;
-    if (self->sandbox_->state() == State::paused) {
-      self->allow_grace();
-      return;
-    }
-    self->link()->kill_everything();
-    self->sandbox_->flush();
-  });
-}
-
-// Orders wait in our memory until init reads them.
-Result<> Process::check_orders() const {
+// Commands wait in our memory until init reads them.
+Result<> Process::check_commands() const {
   if (end() || link() == nullptr) return fail(Errc::conflict, "the process has ended");
-  if (link()->waiting() > kOrdersAhead)
+  if (link()->waiting() > kCommandsAhead)
     return fail(Errc::conflict, "the sandbox takes no more orders now: it is paused, or has no processor time");
   return {};
 }
 
 Result<> Process::signal(int number) {
-  COVE_CHECK(check_orders());
+  COVE_CHECK(check_commands());
   link()->signal(number_, number);
-  sandbox_->flush();
+  flush();
   return {};
 }
 
 Result<> Process::resize(std::uint16_t rows, std::uint16_t columns) {
-  COVE_CHECK(check_orders());
+  COVE_CHECK(check_commands());
   link()->resize(number_, rows, columns);
-  sandbox_->flush();
+  flush();
   return {};
 }
 
@@ -247,7 +274,7 @@ Result<> Process::offer_input(std::string_view bytes) {
     return fail(Errc::over_limit, "the process does not take its input");
   link()->input(number_, bytes);
   input_sent_ += bytes.size();
-  sandbox_->flush();
+  flush();
   return {};
 }
 
@@ -263,11 +290,11 @@ async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool
       sent += piece.size();
       input_sent_ += piece.size();
     }
-    sandbox_->flush();
+    flush();
     if (sent == bytes.size() && input_taken_ >= input_sent_) co_return Result<>();
     // With more to come the caller goes on filling the window; it waits here for the last of it.
     if (sent == bytes.size() && request_.delivery == Delivery::everything) co_return Result<>();
-    co_await changed_.wait_until(Clock::now() + kLookAgain);
+    co_await changed_.wait_until(Clock::now() + kPollInterval);
     if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
   }
 }
@@ -276,58 +303,43 @@ Result<> Process::end_input() {
   if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
   if (!request_.terminal) input_open_ = false;
   link()->end_input(number_);
-  sandbox_->flush();
+  flush();
   return {};
 }
 
-void Process::finish(ProcessEnd end) {
-  if (end_) return;
-  deadline_.cancel();
-  grace_.cancel();
-  input_open_ = false;
-  end_ = std::move(end);
-  push({.sequence = next_++, .kind = Event::Kind::end, .bytes = {}});
+void Process::on_tick() {
+  if (!readers_.empty()) acknowledge();
 }
 
-Reader::Reader(std::shared_ptr<Process> process, std::uint64_t from)
-    : process_(std::move(process)), next_(std::max<std::uint64_t>(1, from)), progress_(Clock::now()) {
-  process_->readers_.insert(this);
+void Process::remove_reader(const Reader& reader) {
+  readers_.erase(&reader);
+  acknowledge();
 }
 
-Reader::~Reader() {
-  process_->readers_.erase(this);
-  process_->acknowledge();
-}
-
-Reader::Batch Reader::take(std::size_t bytes) {
-  Batch batch;
-  const auto first = process_->first_sequence();
-  if (next_ < first) {
-    batch.lost = Gap{.from = next_, .to = first - 1};
-    next_ = first;
+EventBatch Process::read(std::uint64_t& next, std::size_t bytes) {
+  EventBatch batch;
+  const auto first = first_sequence();
+  if (next < first) {
+    batch.lost = EventGap{.from = next, .to = first - 1};
+    next = first;
   }
-  auto& events = process_->events_;
-  const bool everything = process_->request_.delivery == Delivery::everything;
+  const bool everything = request_.delivery == Delivery::everything;
   std::size_t taken = 0;
-  auto event = std::lower_bound(events.begin(), events.end(), next_,
+  auto event = std::lower_bound(events_.begin(), events_.end(), next,
                                 [](const Event& e, std::uint64_t sequence) { return e.sequence < sequence; });
-  for (; event != events.end() && taken < bytes; ++event) {
+  for (; event != events_.end() && taken < bytes; ++event) {
     taken += event->bytes.size() + 1;
-    next_ = event->sequence + 1;
+    next = event->sequence + 1;
     if (everything) {
-      process_->held_ -= event->bytes.size();
+      held_ -= event->bytes.size();
       batch.events.push_back(std::move(*event));
     } else {
       batch.events.push_back(*event);
     }
   }
   // With one reader who must have everything, what was read is needed no more.
-  if (everything) events.erase(events.begin(), event);
-  batch.over = process_->end_.has_value() && next_ > process_->last_sequence();
-  if (taken > 0) {
-    progress_ = Clock::now();
-    process_->acknowledge();
-  }
+  if (everything) events_.erase(events_.begin(), event);
+  batch.over = end_.has_value() && next > last_sequence();
   return batch;
 }
 

@@ -4,7 +4,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
-#include "sandbox/channel.hpp"
+#include "guest/channel.hpp"
 
 namespace cove::sandbox {
 
@@ -51,7 +51,7 @@ std::optional<std::string> last_message(const Process& process, std::size_t most
   for (const auto& event : process.events()) {
     if (event.kind == Event::Kind::channel) records.emplace_back(event.bytes);
   }
-  return last_of(records, most);
+  return guest::last_of(records, most);
 }
 
 std::chrono::milliseconds cpu_time(const Process& process) {

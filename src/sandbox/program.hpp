@@ -44,8 +44,8 @@ async::Task<Result<std::shared_ptr<Process>>> start_handler(std::shared_ptr<Sand
 // code nobody has read. What its process held beside its streams must have had room for it (ProcessRequest::history).
 std::optional<std::string> last_message(const Process& process, std::size_t most);
 
-// The processor time of its code alone: what the interpreter had used before, while it waited say, is not among it. Told
-// by the runtime before the first line of the code ran.
+// The processor time of its code alone: what the interpreter had used before, while it waited say, is not among it.
+// Told by the runtime before the first line of the code ran.
 std::chrono::milliseconds cpu_time(const Process& process);
 
 }  // namespace cove::sandbox

@@ -1,9 +1,5 @@
 #include "sandbox/registry.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "async/deadline.hpp"
@@ -16,9 +12,9 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kLookAgain{500};
-constexpr std::uint64_t kPruneEvery = 1000;
-constexpr std::size_t kMostNamed = 10;
+constexpr milliseconds kTickInterval{500};
+constexpr milliseconds kRetryInterval{500};
+constexpr std::size_t kMaxNamed = 10;
 
 std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
@@ -33,90 +29,30 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       options_(std::move(options)),
       log_(std::move(log)),
       keeper_(
-          executor, tasks, [this](const wire::KeeperReply& word) { hear(word); }, std::move(on_keeper_hung)),
+          executor, tasks, [this](const wire::KeeperReply& notice) { on_notice(notice); }, std::move(on_keeper_hung)),
       templates_(executor, tasks, store, options_.host_template, options_.ask_builder),
-      surroundings_{.executor = executor,
-                    .tasks = tasks,
-                    .keeper = keeper_,
-                    .store = store,
-                    .templates = templates_,
-                    .run_dir = run_dir,
-                    .zygotes = ZygoteLines(options_.zygotes)},
+      context_{.executor = executor,
+               .tasks = tasks,
+               .keeper = keeper_,
+               .store = store,
+               .templates = templates_,
+               .run_dir = run_dir,
+               .zygotes = ZygoteGroups(options_.zygotes),
+               .orphan_grace = options_.orphan_grace},
       pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
       sooner_(executor),
-      events_changed_(executor),
       boot_id_(boot_id()) {}
 
-// What the server before us wrote down. Nothing of another boot can still live.
-Result<> Registry::take_over() {
-  COVE_CHECK(templates_.load());
-  COVE_TRY(auto rows, store_.sandboxes().all());
-  for (auto& row : rows) {
-    if (row.boot_id != boot_id_ || row.state == "creating" || row.state == "deleting") {
-      COVE_CHECK(store_.sandboxes().erase(row.id));
-      ::unlinkat(surroundings_.run_dir, row.id.c_str(), 0);
-      continue;
-    }
-    const auto sandbox = std::make_shared<Sandbox>(surroundings_, std::move(row));
-    sandbox->inherited_ = true;
-    by_name_.emplace(Key(sandbox->tenant(), sandbox->name()), sandbox);
-    by_id_.emplace(sandbox->row().id, sandbox);
-  }
-  // Control sockets nobody listens on.
-  const int copy = ::openat(surroundings_.run_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
-                                                    [](DIR* d) { return ::closedir(d); });
-  while (const auto* entry = entries ? ::readdir(entries.get()) : nullptr) {
-    if (entry->d_name[0] != '.' && !by_id_.contains(entry->d_name)) ::unlinkat(surroundings_.run_dir, entry->d_name, 0);
-  }
-  return {};
-}
-
-async::Task<Result<>> Registry::use_keeper(keeper::KeeperLink link) {
-  if (!took_over_) {
-    if (auto taken = take_over(); !taken) co_return taken;
-    took_over_ = true;
-  }
-  pool_.abandon();
-  keeper_.connect(std::move(link));
-  for (const auto& sandbox : all()) {
-    const bool inherited = sandbox->inherited_;
-    // One that is being made and was not yet is made anew by whoever asked; a keeper knows nothing of it.
-    const bool unborn = sandbox->state() == State::creating && sandbox->row().init_pid == 0;
-    if (!inherited && (unborn || sandbox->state() == State::gone)) continue;
-    auto adopted = co_await sandbox->adopt_into_keeper();
-    // One that is being ended already needs no line.
-    if (adopted && inherited && sandbox->state() == State::creating) adopted = co_await sandbox->reconnect();
-    if (adopted) {
-      counters_.adopted += inherited ? 1 : 0;
-      if (inherited) kernels_.adopt(sandbox);
-      continue;
-    }
-    if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // that one died too
-    if (sandbox->state() == State::deleting) continue;                                   // gone is what it was to be
-    log_(fmt::format("lost sandbox={} pod={} reason=\"{}\"", sandbox->row().id, sandbox->row().pod_name,
-                     adopted.error().message));
-    ++counters_.lost;
-    tell("lost", *sandbox);
-    tasks_.spawn("remove a lost sandbox", remove(sandbox, "lost"));
-  }
-  const wire::KeeperRequest sweep{.verb = wire::KeeperVerb::sweep};
-  auto swept = co_await keeper_.ask_directly(sweep);
-  if (!swept) co_return tl::unexpected<Error>(swept.error());
-  keeper_.open();
-  co_return Result<>();
-}
-
-void Registry::hear(const wire::KeeperReply& word) {
-  const auto found = by_id_.find(std::string(word.id.view()));
+void Registry::on_notice(const wire::KeeperReply& notice) {
+  const bool died = notice.word == wire::KeeperWord::died;
+  const auto found = by_id_.find(std::string(notice.id.view()));
   if (found == by_id_.end()) {
-    if (word.word == wire::KeeperWord::died) pool_.lose(word.id.view());
+    if (died) pool_.lose(notice.id.view());
     return;
   }
-  // What the kernel killed for memory before a command began is not that command's.
-  found->second->count(word);
-  if (word.word != wire::KeeperWord::died) return;
-  tasks_.spawn("bury a sandbox", lose(found->second));
+  // OOM kills before a command began are not that command's.
+  found->second->update_counters(notice);
+  if (died) tasks_.spawn("remove a dead sandbox", lose(found->second));
 }
 
 // Its init ended although nobody asked for that.
@@ -125,25 +61,24 @@ async::Task<> Registry::lose(std::shared_ptr<Sandbox> sandbox) {
   if (sandbox->state() == State::deleting || sandbox->state() == State::gone) co_return;
   ++counters_.lost;
   log_(fmt::format("died sandbox={} pod={}", sandbox->row().id, sandbox->row().pod_name));
-  tell("died", *sandbox);
+  publish("died", *sandbox);
   co_await remove(sandbox, "died");
 }
 
 async::Task<> Registry::keep_time() {
   while (true) {
-    auto next = Clock::now() + kLookAgain;
+    auto next = Clock::now() + kTickInterval;
     for (const auto& sandbox : all()) {
       const bool alive = sandbox->state() == State::running || sandbox->state() == State::paused;
       if (!alive) continue;
       sandbox->tick();
-      if (sandbox->active_ > 0) sandbox->touch();  // also for a server that comes after us
       if (sandbox->expired()) {
         ++counters_.expired;
-        tell("expired", *sandbox);
+        publish("expired", *sandbox);
         tasks_.spawn("expire a sandbox", remove(sandbox, "expired"));
         continue;
       }
-      if (sandbox->active_ == 0 || !sandbox->renewable())
+      if (sandbox->expiry_is_fixed())
         next = std::min(next, Clock::now() + (sandbox->expires_boot() - boot_time()) + milliseconds(1));
     }
     pool_.tick();
@@ -153,8 +88,8 @@ async::Task<> Registry::keep_time() {
 
 Result<> Registry::check_quotas(const CreateRequest& request, const Quotas& quotas) const {
   if (by_id_.size() >= options_.max_sandboxes)
-    return fail(Errc::quota, fmt::format("this server holds {} sandboxes, which is all it may: delete one first",
-                                         options_.max_sandboxes));
+    return fail(Errc::quota,
+                fmt::format("the server's limit of {} sandboxes is reached: delete one first", options_.max_sandboxes));
   std::uint32_t count = 0;
   std::uint64_t memory = request.limits.memory_bytes;
   for (const auto& [key, sandbox] : by_name_) {
@@ -182,7 +117,7 @@ std::shared_ptr<Sandbox> Registry::make_unnamed(const jail::Limits& limits) {
                         .inodes = limits.inodes,
                         .pids = limits.pids,
                         .cpu_millis = limits.cpu_millis};
-  return std::make_shared<Sandbox>(surroundings_, std::move(row), Purpose::throwaway);
+  return std::make_shared<Sandbox>(context_, std::move(row), Purpose::throwaway);
 }
 
 async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Quotas quotas, IfThere if_there) {
@@ -230,10 +165,10 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
                         .notes_json = request.notes_json,
                         .renewal = request.renewal};
   // What is not written down is nobody's after a crash, and swept by the next keeper.
-  const bool python = request.python && surroundings_.zygotes.of(request.tenant) == 0;
+  const bool python = request.python && context_.zygotes.of(request.tenant) == 0;
   const auto ready = (*from)->number == 0 ? pool_.take(request.limits, python) : nullptr;
   if (ready) ready->take_identity(std::move(row), request.purpose);
-  const auto sandbox = ready ? ready : std::make_shared<Sandbox>(surroundings_, std::move(row), request.purpose);
+  const auto sandbox = ready ? ready : std::make_shared<Sandbox>(context_, std::move(row), request.purpose);
   if (request.purpose == Purpose::named) {
     if (auto written = store_.sandboxes().insert(sandbox->row()); !written) {
       if (ready) co_await ready->discard();
@@ -253,7 +188,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   }
   sandbox->set_state(State::running);
   ++counters_.created;
-  tell("created", *sandbox);
+  publish("created", *sandbox);
   sooner_.notify_all();
   co_return Ensured{.sandbox = sandbox, .created = true};
 }
@@ -286,7 +221,7 @@ async::Task<Result<>> Registry::check(milliseconds patience) {
     std::optional<Result<wire::KeeperReply>> answer;
     async::Signal answered;
   };
-  const auto question = std::make_shared<Question>(surroundings_.executor);
+  const auto question = std::make_shared<Question>(context_.executor);
   const auto put = [](KeeperClient& keeper, std::shared_ptr<Question> mine) -> async::Task<> {
     const wire::KeeperRequest request{.verb = wire::KeeperVerb::inspect, .id = SandboxId::random()};
     mine->answer.emplace(co_await keeper.ask(request));
@@ -308,9 +243,9 @@ async::Task<Result<>> Registry::remove_template(std::string name) {
   std::size_t count = 0;
   for (const auto& sandbox : all()) {
     if (sandbox->row().template_name != name || sandbox->state() == State::gone) continue;
-    if (++count <= kMostNamed) users += (users.empty() ? "" : ", ") + sandbox->name();
+    if (++count <= kMaxNamed) users += (users.empty() ? "" : ", ") + sandbox->name();
   }
-  if (count > kMostNamed) users += fmt::format(" and {} more", count - kMostNamed);
+  if (count > kMaxNamed) users += fmt::format(" and {} more", count - kMaxNamed);
   if (count > 0) co_return fail(Errc::conflict, fmt::format("sandboxes stand on template {}: {}", name, users));
   const auto retired = templates_.retire(name);
   if (!retired) co_return tl::unexpected<Error>(retired.error());
@@ -322,7 +257,7 @@ async::Task<Result<>> Registry::remove_template(std::string name) {
 
 async::Task<> Registry::forget_later(std::string id) {
   log_(fmt::format("cannot forget sandbox={} now", id));
-  while (!store_.sandboxes().erase(id)) co_await async::sleep_for(kLookAgain);
+  while (!store_.sandboxes().erase(id)) co_await async::sleep_for(kRetryInterval);
 }
 
 async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why) {
@@ -341,11 +276,12 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
     tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
   by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
   by_id_.erase(sandbox->row().id);
+  inherited_.erase(sandbox->row().id);
   kernels_.forget(*sandbox);
   sandbox->changed().notify_all();
   if (why != "failed") {
     ++counters_.deleted;
-    tell("deleted", *sandbox, fmt::format(R"({{"why": "{}"}})", why));
+    publish("deleted", *sandbox, fmt::format(R"({{"why": "{}"}})", why));
   }
 }
 
@@ -354,6 +290,15 @@ std::vector<std::shared_ptr<Sandbox>> Registry::all() const {
   out.reserve(by_name_.size());
   for (const auto& [key, sandbox] : by_name_) out.push_back(sandbox);
   return out;
+}
+
+std::uint32_t Registry::background_of(const std::string& tenant) const {
+  std::uint32_t count = 0;
+  for (auto it = by_name_.lower_bound(Key(tenant, "")); it != by_name_.end() && it->first.first == tenant; ++it) {
+    for (const auto& process : it->second->processes())
+      count += process->request().kind == ProcessKind::background && !process->end() ? 1 : 0;
+  }
+  return count;
 }
 
 std::vector<std::shared_ptr<Sandbox>> Registry::of(const std::string& tenant, const std::string& after) const {
@@ -366,8 +311,16 @@ std::vector<std::shared_ptr<Sandbox>> Registry::of(const std::string& tenant, co
   return out;
 }
 
+std::shared_ptr<async::Signal> Registry::events_of(const std::string& tenant) {
+  std::erase_if(followers_, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = followers_[tenant];
+  auto signal = known.lock();
+  if (!signal) known = signal = std::make_shared<async::Signal>(context_.executor);
+  return signal;
+}
+
 // An event that cannot be written is lost, and the log says so; nothing else waits for it.
-void Registry::tell(std::string_view type, const Sandbox& sandbox, std::string data_json) {
+void Registry::publish(std::string_view type, const Sandbox& sandbox, std::string data_json) {
   if (sandbox.purpose() == Purpose::throwaway) return;
   const store::EventRow event{.at_unix_ms = unix_millis(),
                               .tenant = sandbox.tenant(),
@@ -377,9 +330,8 @@ void Registry::tell(std::string_view type, const Sandbox& sandbox, std::string d
                               .data_json = std::move(data_json)};
   if (const auto written = store_.events().append(event); !written)
     log_(fmt::format("event lost type={} sandbox={} reason=\"{}\"", type, sandbox.row().id, written.error().message));
-  if (++events_since_prune_ % kPruneEvery == 0) [[maybe_unused]]
-    const auto pruned = store_.events().prune();
-  events_changed_.notify_all();
+  const auto followers = followers_.find(sandbox.tenant());
+  if (const auto signal = followers == followers_.end() ? nullptr : followers->second.lock()) signal->notify_all();
 }
 
 }  // namespace cove::sandbox

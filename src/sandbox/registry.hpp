@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@
 #include "sandbox/kernels.hpp"
 #include "sandbox/pool.hpp"
 #include "sandbox/sandbox.hpp"
-#include "sandbox/templates.hpp"
 #include "store/store.hpp"
+#include "templates/templates.hpp"
 
 namespace cove::sandbox {
 
@@ -28,7 +29,7 @@ struct CreateRequest {
   std::string name;
   std::chrono::milliseconds ttl{900'000};
   jail::Limits limits;
-  std::string template_name{kHostTemplate};
+  std::string template_name{templates::kHostTemplate};
   std::string env_json = "{}";
   std::string labels_json = "{}";
   std::string metadata_json = "{}";
@@ -59,16 +60,17 @@ struct Counters {
   std::uint64_t adopted = 0;
 };
 
-// Every sandbox of the server: makes, finds, expires and ends them, finds them again after a restart, and tells what
+// Every sandbox of the server: makes, finds, expires and ends them, restores them after a restart, and publishes what
 // happened. One thread.
 class Registry {
  public:
   struct Options {
     std::uint32_t max_sandboxes = 1000;
     keeper::Enforcement enforcement;
-    ZygoteLines::Sharing zygotes = ZygoteLines::Sharing::tenant;
+    ZygoteGroups::Sharing zygotes = ZygoteGroups::Sharing::tenant;
     store::TemplateRow host_template;
-    Templates::Ask ask_builder;
+    templates::Templates::Ask ask_builder;
+    std::function<std::chrono::milliseconds()> orphan_grace = [] { return std::chrono::minutes(5); };
   };
   using Log = std::function<void(std::string_view line)>;
 
@@ -76,9 +78,10 @@ class Registry {
   Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
            Options options, Log log, std::function<void()> on_keeper_hung);
 
-  // Takes a keeper, tells it of every sandbox there is, and lets it sweep the rest. First at the start, where the
-  // sandboxes of the server before are taken over; then whenever a keeper died.
-  async::Task<Result<>> use_keeper(keeper::KeeperLink link);
+  // At the start: reads what the server before us stored, hands it to the keeper and reconnects to every sandbox.
+  async::Task<Result<>> restore(keeper::KeeperLink link);
+  // A keeper died: tells the new one of every sandbox there is. Goes on with a restore() that failed.
+  async::Task<Result<>> replace_keeper(keeper::KeeperLink link);
   [[nodiscard]] bool keeper_lost() const { return keeper_.lost(); }
   // Expires what has expired, until cancelled.
   async::Task<> keep_time();
@@ -97,6 +100,8 @@ class Registry {
   // Returns when nothing of it is left.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
+  // Processes of a tenant that run in the background.
+  [[nodiscard]] std::uint32_t background_of(const std::string& tenant) const;
   // By name, those after `after`, without throwaways.
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> of(const std::string& tenant, const std::string& after) const;
   [[nodiscard]] std::size_t size() const { return by_name_.size(); }
@@ -104,17 +109,18 @@ class Registry {
   // Asks the keeper something: whether sandboxes could be made now. Errc::unavailable when no answer comes in time.
   async::Task<Result<>> check(std::chrono::milliseconds patience);
 
-  [[nodiscard]] Templates& templates() { return templates_; }
+  [[nodiscard]] templates::Templates& templates() { return templates_; }
   // Ends a template. Returns when nothing of it is left. Errc::conflict names the sandboxes that stand on it.
   async::Task<Result<>> remove_template(std::string name);
 
   [[nodiscard]] Kernels& kernels() { return kernels_; }
   [[nodiscard]] Pool& pool() { return pool_; }
-  [[nodiscard]] const PythonStarts& python_starts() const { return surroundings_.pythons; }
+  [[nodiscard]] const PythonStarts& python_starts() const { return context_.pythons; }
 
   // Lifecycle events.
-  [[nodiscard]] async::Signal& events_changed() { return events_changed_; }
-  void tell(std::string_view type, const Sandbox& sandbox, std::string data_json = "{}");
+  // Notified of every event of the tenant's, for as long as somebody holds it.
+  [[nodiscard]] std::shared_ptr<async::Signal> events_of(const std::string& tenant);
+  void publish(std::string_view type, const Sandbox& sandbox, std::string data_json = "{}");
 
   void set_max_sandboxes(std::uint32_t most) { options_.max_sandboxes = most; }
   [[nodiscard]] const keeper::Enforcement& enforcement() const { return options_.enforcement; }
@@ -124,8 +130,12 @@ class Registry {
 
  private:
   using Key = std::pair<std::string, std::string>;  // tenant, name
-  void hear(const wire::KeeperReply& word);
-  Result<> take_over();
+  void on_notice(const wire::KeeperReply& notice);
+  Result<> load_sandboxes();
+  void unlink_stale_sockets();
+  async::Task<Result<>> hand_over(keeper::KeeperLink link);
+  async::Task<Result<>> adopt_inherited(std::shared_ptr<Sandbox> sandbox);
+  void give_up(const std::shared_ptr<Sandbox>& sandbox, const Error& error);
   std::shared_ptr<Sandbox> make_unnamed(const jail::Limits& limits);
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
@@ -136,17 +146,17 @@ class Registry {
   Options options_;
   Log log_;
   KeeperClient keeper_;
-  Templates templates_;
-  Surroundings surroundings_;
+  templates::Templates templates_;
+  SandboxContext context_;
   Kernels kernels_;
   Pool pool_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
-  async::Signal sooner_;  // something may expire earlier than was thought
-  async::Signal events_changed_;
+  async::Signal sooner_;                                           // something may expire earlier than was thought
+  std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // of events, by tenant
   Counters counters_;
-  std::uint64_t events_since_prune_ = 0;
-  bool took_over_ = false;
+  std::set<std::string> inherited_;  // ids of sandboxes of the server before us that are not reconnected yet
+  bool loaded_ = false;              // what the server before us stored
   std::string boot_id_;
 };
 

@@ -48,7 +48,7 @@ Result<UniqueFd> open_file_directory(const std::string& path, uid_t owner) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ec);
   const bool made = ::mkdir(path.c_str(), 0700) == 0;
   if (!made && errno != EEXIST) return fail_errno(errno, "make {}", path);
-  COVE_TRY(auto directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+  COVE_TRY(auto directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   struct stat st{};
   if (::fstat(directory.get(), &st) != 0) return fail_errno(errno, "stat {}", path);
   // It will be given away and closed to others: nobody may mean /tmp, or a home.

@@ -12,13 +12,13 @@ namespace cove::server {
 // What the front is given by whoever started it. Everything else of the host it does without.
 struct FrontOptions {
   config::Config config;
-  config::LoadInput reload_from;   // what to load again on SIGHUP
-  std::string configuration_copy;  // in `directory`: the file as it is then
+  config::LoadInput reload_from;  // what to load again, with the file as the supervisor sends it then
   keeper::Enforcement enforcement;
   UniqueFd listener;
   UniqueFd keeper;        // the line to the first keeper
-  UniqueFd supervisor;    // on which further keepers come
-  UniqueFd files;         // the directory of kept files, ours
+  UniqueFd supervisor;    // on which further keepers and configurations come
+  UniqueFd log;           // lines go here
+  UniqueFd files;         // the directory of kept files, ours; empty: `files` in `directory`
   std::string directory;  // for the store and the control sockets, ours
   bool needs_keys = false;
   std::string token_keys = {};               // a JWK set, when tokens open the server as well

@@ -1,47 +1,51 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "http/auth.hpp"
 #include "oauth/token.hpp"
+#include "sandbox/authority.hpp"
 #include "store/store.hpp"
 
 namespace cove::server {
 
-// The keys of the store, as the HTTP side asks for them. Another process may revoke one at any time: what is remembered
-// here is forgotten whenever the store says that somebody wrote.
-class KeyRing : public http::Authenticator {
+// The keys of the store, as the HTTP side asks for them. Another process may make or revoke one at any time: what is
+// remembered here is forgotten whenever the store says that somebody wrote.
+class KeyRing : public http::Authenticator, public sandbox::Authority {
  public:
-  // Who is asked for keys stays so until the server ends: without one no request is let in by accident.
+  // An open server asks for keys from the moment there is one, and never stops: not when the last is revoked either.
   enum class Mode { open, keys };
-  // `own` opens as well, for the tenant of an open server; and so do tokens, if there is something to check them by,
-  // each for a tenant of its holder's.
-  KeyRing(store::Store& store, Mode mode, std::string_view own = "", std::optional<oauth::TokenCheck> tokens = {});
+  struct Options {
+    Mode mode = Mode::keys;
+    std::string own = {};                          // a key that opens as well, for the tenant of an open server
+    std::optional<oauth::TokenCheck> tokens = {};  // tokens open as well, each for a tenant of its holder's
+    std::function<void()> on_first_key = [] {};    // an open server has begun to ask
+  };
+  KeyRing(store::Store& store, Options options);
 
-  std::optional<http::Principal> check(std::string_view key) override;
-  [[nodiscard]] bool open() const override { return mode_ == Mode::open; }
-  // Whether who was let in once still would be: for what lasts.
-  [[nodiscard]] bool still_valid(const http::Principal& principal);
-  // Of the tenant's key; none when the server is open.
-  [[nodiscard]] store::KeyQuotas quotas(const http::Principal& principal);
-  // Whether it may do what concerns every tenant. Everybody may where nobody needs a key.
-  [[nodiscard]] bool operates(const http::Principal& principal);
+  std::optional<Principal> check(std::string_view key) override;
+  bool open() override;
+  bool still_valid(const Principal& principal) override;  // of both
+  sandbox::Allowance allowance(const Principal& principal) override;
+  bool operates(const Principal& principal) override;
 
  private:
   // False: the store cannot be read now.
   bool look_again();
-  [[nodiscard]] std::optional<http::Principal> holder_of(std::string_view token) const;
+  [[nodiscard]] store::KeyQuotas quotas(const Principal& principal);
+  [[nodiscard]] std::optional<Principal> holder_of(std::string_view token) const;
 
   store::Store& store_;
-  Mode mode_;
+  Options options_;
   std::string own_hash_;
-  std::optional<oauth::TokenCheck> tokens_;
   std::int64_t version_ = -1;
   std::map<std::string, store::KeyRow, std::less<>> by_hash_;
   std::map<std::string, store::KeyQuotas, std::less<>> by_id_;
   std::int64_t seen_version_ = -1;
+  bool ever_keys_ = false;                           // as of that version: there is a key, or was one
   std::map<std::string, bool, std::less<>> active_;  // ids, as of that version: whether each operates
 };
 

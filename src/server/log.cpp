@@ -1,30 +1,68 @@
 #include "server/log.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
-#include <chrono>
-#include <ctime>
 
 #include "base/clock.hpp"
-#include "base/io.hpp"
 
 namespace cove::server {
+namespace {
+
+// What a pipe takes whole or not at all.
+constexpr std::size_t kLongestLine = PIPE_BUF;
+constexpr std::size_t kLongestMessage = kLongestLine - 256;
+
+std::string line_of(const config::Log& options, std::string_view level, std::string_view message) {
+  message = message.substr(0, kLongestMessage);
+  const auto now = unix_millis();
+  auto stamp = iso_time(now);
+  stamp.insert(stamp.size() - 1, fmt::format(".{:03}", now % 1000));
+  if (options.format == config::LogFormat::json)
+    return boost::json::serialize(boost::json::object{{"time", stamp}, {"level", level}, {"message", message}}) + "\n";
+  return fmt::format("{} {} {}\n", stamp, level, message);
+}
+
+}  // namespace
+
+std::shared_ptr<LogSink> LogSink::of_stderr() {
+  // Opened anew it is another description of the same pipe, terminal or file. A socket cannot be: it is asked not to
+  // wait at each call instead.
+  UniqueFd own(::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!own) own.reset(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+  return std::make_shared<LogSink>(std::move(own));
+}
+
+bool LogSink::put(std::string_view text) const {
+  auto written = ::send(fd_.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (written < 0 && errno == ENOTSOCK) {
+    pollfd ready{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    if (::poll(&ready, 1, 0) != 1) return false;
+    written = ::write(fd_.get(), text.data(), text.size());
+  }
+  return written == static_cast<ssize_t>(text.size());
+}
+
+bool LogSink::write(std::string_view line) {
+  const bool written = put(line);
+  lost_ += written ? 0 : 1;
+  return written;
+}
 
 void Log::write(config::LogLevel level, std::string_view line) const {
   if (level < options_.level) return;
   static constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error"};
-  const auto name = kLevels[static_cast<std::size_t>(level)];
-  const auto now = unix_millis();
-  auto stamp = iso_time(now);
-  stamp.insert(stamp.size() - 1, fmt::format(".{:03}", now % 1000));
-  const auto text =
-      options_.format == config::LogFormat::json
-          ? boost::json::serialize(boost::json::object{{"time", stamp}, {"level", name}, {"message", line}}) + "\n"
-          : fmt::format("{} {} {}\n", stamp, name, line);
-  // A log nobody can be told through has nobody to tell that to.
-  [[maybe_unused]] const auto written = write_all(STDERR_FILENO, text);
+  if (const auto untold = sink_->untold(); untold > 0) {
+    const auto notice = fmt::format("log lines lost={}: whoever reads this log did not keep up", untold);
+    if (sink_->write(line_of(options_, "warn", notice))) sink_->tell(untold);
+  }
+  sink_->write(line_of(options_, kLevels[static_cast<std::size_t>(level)], line));
 }
 
 }  // namespace cove::server

@@ -2,14 +2,13 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/mount.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -30,9 +29,11 @@
 #include "base/io.hpp"
 #include "base/umask.hpp"
 #include "builder/builder.hpp"
+#include "keeper/abandoned.hpp"
 #include "oauth/signing_key.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
+#include "server/front_home.hpp"
 #include "server/log.hpp"
 #include "store/store.hpp"
 #include "sys/privilege.hpp"
@@ -46,11 +47,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Nobody's, as the ranges that sandboxes get are, and just below them.
-constexpr uid_t kFrontId = 0x70000000 - 1;
 constexpr std::uint32_t kDeviceSets = 64;
+constexpr int kServerNice = -5;
 constexpr std::chrono::seconds kPatience{5};    // for a server before us to be gone
 constexpr std::chrono::seconds kQuickDeath{2};  // a front that lives shorter than this
+constexpr milliseconds kKeeperPatience{2000};   // for a keeper without its front to leave, or to say that it stays
 constexpr std::size_t kMostBuilders = 8;
 constexpr int kQuickDeaths = 5;  // so many times in a row is not worth starting again
 
@@ -63,25 +64,9 @@ Result<> make_directory(const std::string& path, mode_t mode) {
   return {};
 }
 
-// The front's own directory; as root it belongs to the id the front will have.
-Result<std::string> front_directory(const std::string& state_dir) {
-  const auto directory = state_dir + "/front";
-  COVE_CHECK(make_directory(directory, 0700));
-  COVE_TRY(const auto fd, open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  if (::geteuid() == 0) {
-    if (::fchown(fd.get(), kFrontId, kFrontId) != 0) return fail_errno(errno, "give away {}", directory);
-    // A database that `cove key` made before there was a server.
-    for (const char* name : {"cove.db", "cove.db-wal", "cove.db-shm"}) {
-      if (::fchownat(fd.get(), name, kFrontId, kFrontId, AT_SYMLINK_NOFOLLOW) != 0 && errno != ENOENT)
-        return fail_errno(errno, "give away {}/{}", directory, name);
-    }
-  }
-  if (::fchmod(fd.get(), 0700) != 0) return fail_errno(errno, "close {} to others", directory);
-  return directory;
-}
-
-Result<UniqueFd> lock(const std::string& state_dir) {
-  COVE_TRY(auto fd, open_at(AT_FDCWD, state_dir + "/lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+// One file is the supervisor's and one the front's, which may let go of its own and of no other.
+Result<UniqueFd> hold_lock(const std::string& state_dir, const char* name) {
+  COVE_TRY(auto fd, open_at(AT_FDCWD, fmt::format("{}/{}", state_dir, name), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   const auto until = Clock::now() + kPatience;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return fail_errno(errno, "lock {}", state_dir);
@@ -135,44 +120,53 @@ config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
   return endpoint;
 }
 
-constexpr const char* kConfigurationCopy = "cove.toml";
-constexpr const char* kFrontView = "/run/cove/front";
+constexpr unsigned kLookPatience = 5;  // seconds for a look into the front's database
+// What such a look found, as the status of the process that looked.
+enum Keys : int { kNoKey = 10, kActiveKey = 11, kRevokedKey = 12, kBrokenStore = 13 };
 
-// The front's directory may lie where only root can walk to. In a mount namespace of its own the front finds it at a
-// place that it can reach.
-bool show_front_directory(const std::string& directory) {
-  for (const char* path : {"/run/cove", kFrontView}) {
-    if (::mkdir(path, 0755) != 0 && errno != EEXIST) return false;
-  }
-  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         ::mount(directory.c_str(), kFrontView, nullptr, MS_BIND, nullptr) == 0;
+int look_for_keys(const std::string& directory) {
+  const auto store = store::Store::open(directory, store::OnBroken::refuse);
+  const auto active = store ? (*store)->keys().count() : Result<std::int64_t>(0);
+  const auto all = store ? (*store)->keys().list() : Result<std::vector<store::KeyRow>>();
+  if (!store || !active || !all) return kBrokenStore;
+  return *active > 0 ? kActiveKey : all->empty() ? kNoKey : kRevokedKey;
 }
 
 class Supervisor {
  public:
   Supervisor(config::Config config, config::LoadInput reload_from, PrivateServer own)
-      : config_(std::move(config)), reload_from_(std::move(reload_from)), own_(std::move(own)), log_(config_.log) {}
+      : config_(std::move(config)),
+        reload_from_(std::move(reload_from)),
+        own_(std::move(own)),
+        log_(config_.log, LogSink::of_stderr()) {}
   Result<int> run();
 
  private:
   Result<> prepare();
-  Result<bool> needs_keys();
+  Result<> look_at_keys();
   Result<> start_keeper();
-  void end_keeper();
+  enum class Next { keeper, none };
+  void end_keeper(Next next);
   Result<> start_front();
-  [[noreturn]] void become_front(UniqueFd listener, UniqueFd control);
+  struct FrontEnds {
+    UniqueFd listener;
+    UniqueFd control;
+    UniqueFd lock;
+  };
+  [[noreturn]] void become_front(FrontEnds ends);
   Result<> replace_keeper();
-  Result<> copy_configuration();
+  Result<> pass_on_configuration();
+  Result<> pass_on(wire::SupervisorWord word, int descriptor) const;
   void reap();
   void pass_on_signals();
-  void hear_front();
+  void receive_from_front();
   void start_builder(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds);
 
   config::Config config_;
   config::LoadInput reload_from_;
   PrivateServer own_;
   Log log_;
-  std::string front_directory_;
+  std::optional<FrontHome> home_;
   std::string token_keys_;
   bool needs_keys_ = false;
   UniqueFd lock_;
@@ -188,11 +182,13 @@ class Supervisor {
   const pid_t self_ = ::getpid();
 };
 
-// Anybody who can connect could run programs here: only this machine may, unless there are keys.
-Result<bool> Supervisor::needs_keys() {
-  COVE_TRY(const auto store, store::Store::open(front_directory_, store::OnBroken::refuse));
-  COVE_TRY(const auto count, store->keys().count());
-  if (count == 0 && !config_.listen.loopback() && !config_.oauth.configured()) {
+// Anybody who can connect could run programs here: only this machine may, unless there are keys. Whether there are is
+// read by a process that is nobody: the database is the front's, and a front that was taken over writes what it likes.
+Result<> Supervisor::look_at_keys() {
+  const auto found = home_->inside(kLookPatience, look_for_keys).value_or(kBrokenStore);
+  if (found == kActiveKey || found == kRevokedKey) COVE_CHECK(require_keys(config_.state_dir));
+  const bool nobody_can_enter = found != kActiveKey && own_.key.empty() && !config_.oauth.configured();
+  if (nobody_can_enter && found != kBrokenStore && !config_.listen.loopback()) {
     return fail(
         Errc::denied,
         fmt::format(
@@ -200,31 +196,37 @@ Result<bool> Supervisor::needs_keys() {
             "--state-dir {}`, or listen on 127.0.0.1",
             config_.listen.text(), config_.state_dir));
   }
-  return count > 0;
+  if (found == kBrokenStore && !config_.listen.loopback())
+    return fail(Errc::io, fmt::format("{}/cove.db cannot be read: repair it or move it away", home_->path()));
+  // A broken database is the front's to move aside; it asks for keys then.
+  needs_keys_ = found != kNoKey || keys_required(config_.state_dir) || !own_.key.empty() || config_.oauth.configured();
+  return {};
 }
 
 Result<> Supervisor::prepare() {
   const UmaskScope umask(022);
+  if (config_.state_dir.empty())
+    return fail(Errc::invalid, "this user has no home directory to keep state in: give --state-dir, or set HOME");
   COVE_CHECK(make_directory(config_.state_dir, 0755));
-  COVE_TRY(lock_, lock(config_.state_dir));
-  // Where one before us could be found, which was killed (cove/private_server.cpp).
+  COVE_TRY(lock_, hold_lock(config_.state_dir, "lock"));
+  // Where one before us could be found, which was killed (cli/mcp/private_server.cpp).
   ::unlink((config_.state_dir + "/private.json").c_str());
-  COVE_TRY(front_directory_, front_directory(config_.state_dir));
-  auto needed = needs_keys();
-  // A broken database is the front's to move aside; it asks for keys then.
-  if (!needed && (needed.error().code == Errc::denied || !config_.listen.loopback()))
-    return tl::unexpected<Error>(needed.error());
+  COVE_TRY(auto home, FrontHome::own(config_.state_dir));
+  home_.emplace(std::move(home));
+  COVE_CHECK(look_at_keys());
   if (config_.oauth.configured()) {
     COVE_TRY(token_keys_, read_file_at(AT_FDCWD, config_.oauth.keys_file));
     if (const auto keys = oauth::read_key_set(token_keys_); !keys)
       return fail(Errc::invalid, fmt::format("oauth.keys_file {}: {}", config_.oauth.keys_file, keys.error().message));
   }
-  needs_keys_ = needed.value_or(true) || !own_.key.empty() || config_.oauth.configured();
-  COVE_TRY(front_directory_, front_directory(config_.state_dir));
+  // The default is in the front's directory, and the front's to make.
+  if (!config_.files.directory.empty()) {
+    COVE_TRY(files_, open_file_directory(config_.files.directory, home_->owner()));
+  }
 
-  const auto own = front_directory_ + "/files";
-  COVE_TRY(files_, open_file_directory(config_.files.directory.empty() ? own : config_.files.directory, kFrontId));
-
+  // Whatever sandboxes do with the processor, the server's own parts get it when they need it; what runs in a sandbox
+  // has no such priority (jail::reset_process). Without root there is none to be had.
+  ::setpriority(PRIO_PROCESS, 0, kServerNice);
   // Sandboxes of a keeper that died become our children, so that none stays behind unburied.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   sigset_t heard;
@@ -236,16 +238,21 @@ Result<> Supervisor::prepare() {
   return {};
 }
 
-// One that does not go by itself is made to: what it leaves undone the next one finds.
-void Supervisor::end_keeper() {
+// One that does not go by itself is made to: what it leaves undone the next one finds. When there is no next one, it
+// may stay for as long as sandboxes are frozen.
+void Supervisor::end_keeper(Next next) {
   if (!keeper_) return;
-  pollfd ended{.fd = keeper_->pidfd(), .events = POLLIN, .revents = 0};
-  if (::poll(&ended, 1, 2000) != 1) sys::kill_process(keeper_->pidfd());
+  if (keeper_->lingers(kKeeperPatience) && next == Next::none) {
+    keeper_->leave_behind();
+  } else {
+    pollfd ended{.fd = keeper_->pidfd(), .events = POLLIN, .revents = 0};
+    if (::poll(&ended, 1, 0) != 1) sys::kill_process(keeper_->pidfd());
+  }
   keeper_.reset();
 }
 
 Result<> Supervisor::start_keeper() {
-  end_keeper();
+  end_keeper(Next::keeper);
   COVE_TRY(auto keeper, keeper::Keeper::start(
                             {.state_dir = config_.state_dir,
                              .device_sets = kDeviceSets,
@@ -263,42 +270,45 @@ Result<> Supervisor::start_keeper() {
   return {};
 }
 
-// From here on no privilege, and no descriptor but the five that are listed.
-void Supervisor::become_front(UniqueFd listener, UniqueFd control) {
+// From here on no privilege, and no descriptor but those that are listed.
+void Supervisor::become_front(FrontEnds ends) {
   ::prctl(PR_SET_NAME, "cove-front");
   ::setsid();  // signals from a terminal are the supervisor's to pass on
+  const auto path = home_->enter();
+  if (!path) ::_exit(1);
   const auto link = keeper_->link().release();
-  const std::array<int, 5> kept{listener.get(), link.get(), control.get(), files_.get(), lock_.get()};
-  std::array<int, 5> moved{};
-  for (std::size_t i = 0; i < kept.size(); ++i) moved[i] = ::fcntl(kept[i], F_DUPFD_CLOEXEC, 100);
+  const std::array<int, 6> kept{ends.listener.get(), link.get(),        ends.control.get(),
+                                ends.lock.get(),     log_.sink()->fd(), files_.get()};
+  std::array<int, kept.size()> moved{};
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    moved[i] = kept[i] < 0 ? -1 : ::fcntl(kept[i], F_DUPFD_CLOEXEC, 100);
+    if (kept[i] >= 0 && moved[i] < 0) ::_exit(1);
+  }
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    if (moved[i] < 0 || ::dup3(moved[i], 3 + static_cast<int>(i), O_CLOEXEC) < 0) ::_exit(1);
+    const int place = 3 + static_cast<int>(i);
+    if (moved[i] < 0 ? ::close(place) != 0 && errno != EBADF : ::dup3(moved[i], place, O_CLOEXEC) < 0) ::_exit(1);
   }
   ::syscall(SYS_close_range, 3 + moved.size(), ~0U, 0);
   // Those the front handles wait until it can.
   sigset_t handled;
   ::sigemptyset(&handled);
-  for (const int number : {SIGTERM, SIGHUP}) ::sigaddset(&handled, number);
+  ::sigaddset(&handled, SIGTERM);
   ::sigprocmask(SIG_SETMASK, &handled, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  const bool root = ::geteuid() == 0;
-  if (root && !show_front_directory(front_directory_)) ::_exit(1);
-  if (root && (::setgroups(0, nullptr) != 0 || !sys::set_ids(kFrontId, kFrontId))) ::_exit(1);
-  if (!sys::give_up_capabilities() || !sys::set_no_new_privileges()) ::_exit(1);
-  ::umask(077);
+  ::signal(SIGHUP, SIG_IGN);  // a new configuration comes from the supervisor
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   // After the change of id, which would have cleared it: a server whose supervisor was killed must free its port.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != self_) ::_exit(1);
   FrontOptions options{.config = config_,
                        .reload_from = reload_from_,
-                       .configuration_copy = kConfigurationCopy,
                        .enforcement = keeper_->enforcement(),
                        .listener = UniqueFd(3),
                        .keeper = UniqueFd(4),
                        .supervisor = UniqueFd(5),
-                       .files = UniqueFd(6),
-                       .directory = root ? kFrontView : front_directory_,
+                       .log = UniqueFd(7),
+                       .files = files_ ? UniqueFd(8) : UniqueFd(),
+                       .directory = *path,
                        .needs_keys = needs_keys_,
                        .token_keys = token_keys_,
                        .own_key = own_.key,
@@ -314,10 +324,11 @@ Result<> Supervisor::start_front() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
   control_.reset(ends[0]);
-  UniqueFd theirs(ends[1]);
+  FrontEnds theirs{.listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}};
+  COVE_TRY(theirs.lock, hold_lock(config_.state_dir, "front.lock"));
   auto clone = sys::clone_process({});
   if (clone.pid < 0) return fail_errno(errno, "start the front");
-  if (clone.pid == 0) become_front(std::move(listener), std::move(theirs));
+  if (clone.pid == 0) become_front(std::move(theirs));
   front_ = clone.pid;
   front_pidfd_ = std::move(clone.pidfd);
   front_status_.reset();
@@ -326,26 +337,29 @@ Result<> Supervisor::start_front() {
   return {};
 }
 
+Result<> Supervisor::pass_on(wire::SupervisorWord word, int descriptor) const {
+  if (sys::send_record(control_.get(), std::as_bytes(std::span(&word, 1)), std::array{descriptor}) != 1)
+    return fail_errno(errno, "send a descriptor to the front");
+  return {};
+}
+
 Result<> Supervisor::replace_keeper() {
   log_.warn("keeper died: starting another");
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
-  const std::byte word{};
-  if (sys::send_record(control_.get(), std::span(&word, 1), std::array{link.get()}) != 1)
-    return fail_errno(errno, "pass on the new keeper");
-  return {};
+  return pass_on(wire::SupervisorWord::keeper, link.get());
 }
 
-// The file may be for root's eyes alone; the front reads a copy.
-Result<> Supervisor::copy_configuration() {
-  if (config_.file.empty()) return {};
-  COVE_TRY(const auto text, read_file_at(AT_FDCWD, config_.file));
-  const auto path = front_directory_ + "/" + kConfigurationCopy;
-  ::unlink(path.c_str());
-  COVE_TRY(const auto copy, open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+// The file may be for root's eyes alone: the front gets what is in it.
+Result<> Supervisor::pass_on_configuration() {
+  std::string text;
+  if (!config_.file.empty()) {
+    COVE_TRY(text, read_file_at(AT_FDCWD, config_.file));
+  }
+  const UniqueFd copy(::memfd_create("cove.toml", MFD_CLOEXEC));
+  if (!copy) return fail_errno(errno, "copy the configuration");
   COVE_CHECK(write_all(copy.get(), text));
-  if (::geteuid() == 0 && ::fchown(copy.get(), kFrontId, kFrontId) != 0) return fail_errno(errno, "give away {}", path);
-  return {};
+  return pass_on(wire::SupervisorWord::configuration, copy.get());
 }
 
 void Supervisor::reap() {
@@ -364,19 +378,25 @@ void Supervisor::reap() {
   }
 }
 
-// That its keeper lives and does not answer; or what it wants of templates, which somebody else reads.
-void Supervisor::hear_front() {
+// One request from the front: replace a hung keeper, remember that keys are required, or start a builder, which parses
+// the rest.
+void Supervisor::receive_from_front() {
   wire::SupervisorRequest request;
   std::vector<UniqueFd> fds;
   const auto size = sys::receive_record(control_.get(), std::as_writable_bytes(std::span(&request, 1)), fds);
   if (size != static_cast<ssize_t>(sizeof request)) return;
+  if (request.verb == wire::SupervisorVerb::require_keys) {
+    needs_keys_ = true;
+    if (const auto required = require_keys(config_.state_dir); !required) log_.error(required.error().message);
+    return;
+  }
   if (request.verb != wire::SupervisorVerb::replace_keeper) return start_builder(request, std::move(fds));
   if (!keeper_) return;
   log_.warn("keeper hangs: ending it");
   sys::kill_process(keeper_->pidfd());
 }
 
-// One that cannot be started closes what it was to answer on, and the front sees that.
+// If the fork fails, the closed answer pipe tells the front.
 void Supervisor::start_builder(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds) {
   if (fds.empty() || fds.size() > 2 || builders_.size() >= kMostBuilders) return;
   const auto clone = sys::clone_process({});
@@ -399,7 +419,9 @@ void Supervisor::pass_on_signals() {
     if (number == SIGCHLD) continue;
     if (number == SIGTERM || number == SIGINT) asked_to_stop_ = true;
     if (number == SIGHUP) {
-      if (auto copied = copy_configuration(); !copied) log_.error(copied.error().message);
+      if (const auto passed = pass_on_configuration(); !passed)
+        log_.error(fmt::format("reload refused, the old configuration stays: {}", passed.error().message));
+      continue;
     }
     if (front_pidfd_)
       ::syscall(SYS_pidfd_send_signal, front_pidfd_.get(), number == SIGINT ? SIGTERM : number, nullptr, 0);
@@ -419,7 +441,7 @@ Result<int> Supervisor::run() {
                                    {.fd = control_.get(), .events = POLLIN, .revents = 0}}};
       ::poll(ready.data(), ready.size(), 1000);
       pass_on_signals();
-      hear_front();
+      receive_from_front();
       reap();
       if (front_status_ || keeper_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.
@@ -434,8 +456,12 @@ Result<int> Supervisor::run() {
     front_pidfd_.reset();
     const int status = *front_status_;
     // With its line gone the keeper leaves, and leaves the sandboxes.
-    end_keeper();
-    if (asked_to_stop_ || status == 0) return status;
+    const bool over = asked_to_stop_ || status == 0;
+    end_keeper(over ? Next::none : Next::keeper);
+    if (over) {
+      keeper::forget_if_nobody_lives(config_.state_dir);
+      return status;
+    }
     quick_deaths = Clock::now() - began < kQuickDeath ? quick_deaths + 1 : 0;
     if (quick_deaths >= kQuickDeaths) return fail(Errc::io, "the front ends as soon as it is started");
     log_.error(fmt::format("front died status={}: starting another", status));
@@ -448,7 +474,7 @@ int run_supervisor(const config::Config& config, const config::LoadInput& reload
   Supervisor supervisor(config, reload_from, std::move(own));
   const auto done = supervisor.run();
   if (done) return *done;
-  const Log log(config.log);
+  const Log log(config.log, LogSink::of_stderr());
   log.error(done.error().message);
   return 1;
 }

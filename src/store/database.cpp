@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace cove::store {
@@ -97,9 +99,19 @@ Result<Database> Database::open(const std::string& path) {
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // NORMAL in WAL mode: no fsync at a commit, yet what was committed survives our own death. The limit gives back the
   // space of a log that a burst has grown.
-  COVE_CHECK(
-      database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
-                   "PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY"));
+  const auto set_up = [&] {
+    return database.run(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
+        "PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY");
+  };
+  // The change to WAL needs the file alone, and does not wait for it as everything else does.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMillis);
+  auto done = set_up();
+  while (!done && kind(sqlite3_extended_errcode(handle)) == SQLITE_BUSY && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    done = set_up();
+  }
+  COVE_CHECK(std::move(done));
   return database;
 }
 

@@ -27,6 +27,16 @@ class Database {
   // Statements without parameters or interesting rows, separated by semicolons.
   Result<> run(const char* sql);
   Result<std::int64_t> number(const char* sql);
+  // All of what `work` (returning Result<>) writes, or none of it. Not within another one.
+  template <typename Work>
+  Result<> together(Work work) {
+    COVE_CHECK(run("BEGIN IMMEDIATE"));
+    auto done = work();
+    if (done) done = run("COMMIT");
+    if (!done) [[maybe_unused]]
+      const auto undone = run("ROLLBACK");
+    return done;
+  }
   [[nodiscard]] std::int64_t last_row_id() const;
   [[nodiscard]] std::int64_t changes() const;
   // What the last failure was about.

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "base/tenant_usage.hpp"
 #include "store/database.hpp"
 
 namespace cove::store {
@@ -21,26 +23,41 @@ struct EventRow {
   bool operator==(const EventRow&) const = default;
 };
 
+// The newest events of every tenant. Past its bound a tenant loses its own oldest; past the bound of all, the tenant
+// that has the most loses its oldest.
 class EventTable {
  public:
-  static constexpr std::uint32_t kKept = 10'000;
-
   explicit EventTable(Database& database);
 
+  void set_bounds(UsageBounds bounds) { bounds_ = bounds; }
   // The number it got. `row.seq` is not looked at.
   Result<std::int64_t> append(const EventRow& row);
   // Those of the tenant with a greater number, oldest first.
   Result<std::vector<EventRow>> after(std::string_view tenant, std::int64_t seq, std::uint32_t limit);
-  // Forgets all but the newest.
-  Result<> prune(std::uint32_t keep = kKept);
-  // The oldest number that is still kept, of any tenant; the one to be given next when nothing is kept.
-  Result<std::int64_t> first_seq();
-  // The number given last; 0 when none ever was.
+  // The greatest number among the tenant's events that were forgotten; 0 when none was. Whatever of it has a greater
+  // number is still kept.
+  Result<std::int64_t> lost_through(std::string_view tenant);
+  // The number of the tenant's newest event; 0 when it has none. Asks the database once and for all.
+  Result<std::int64_t> last_of(std::string_view tenant);
+  // The number given last, to any tenant; 0 when none ever was.
   Result<std::int64_t> last_seq();
 
+  // Of all tenants.
+  Result<std::uint64_t> kept();
+  [[nodiscard]] const std::uint64_t& evicted() const { return evicted_; }
+
  private:
+  // What every tenant has, when it is first needed.
+  Result<> count();
+  Result<> make_room(const std::string& tenant);
+
   Database& database_;
-  Statement append_, after_, prune_, first_, last_;
+  Statement append_, after_, evict_, lose_, lost_, last_, count_;
+  UsageBounds bounds_;
+  bool counted_ = false;
+  TenantUsage usage_;
+  std::map<std::string, std::int64_t, std::less<>> newest_;  // by tenant
+  std::uint64_t evicted_ = 0;
 };
 
 }  // namespace cove::store

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/tenant_usage.hpp"
 #include "store/database.hpp"
 
 namespace cove::store {
@@ -32,6 +33,13 @@ struct ExecutionRow {
   bool operator==(const ExecutionRow&) const = default;
 };
 
+// What one sandbox has of executions that ended: code and results.
+struct ExecutionHistoryRow {
+  std::string sandbox;
+  std::string tenant;
+  Amount amount;
+};
+
 class ExecutionTable {
  public:
   explicit ExecutionTable(Database& database);
@@ -50,9 +58,14 @@ class ExecutionTable {
   Result<std::vector<ExecutionRow>> unfinished();
   // Forgets the oldest that have ended, until no more than `keep` of them with no more than `bytes` are left.
   Result<> prune(std::string_view sandbox, std::uint32_t keep, std::uint64_t bytes);
+  // Forgets the oldest of the tenant that has ended. The sandbox it was of; nullopt when there is none.
+  Result<std::optional<std::string>> evict_oldest(std::string_view tenant);
+  // Of those that have ended: what each sandbox has, and what one has.
+  Result<std::vector<ExecutionHistoryRow>> history();
+  Result<Amount> history_of(std::string_view sandbox);
 
  private:
-  Statement insert_, begin_, finish_, find_, of_, unfinished_, prune_;
+  Statement insert_, begin_, finish_, find_, of_, unfinished_, prune_, evict_, history_, history_of_;
 };
 
 }  // namespace cove::store

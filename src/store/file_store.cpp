@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "base/io.hpp"
 #include "base/random.hpp"
+#include "base/units.hpp"
 
 namespace cove::store {
 namespace {
@@ -23,6 +25,10 @@ tl::unexpected<Error> trouble(int sys_errno, const char* what) {
   auto failed = fail_errno(sys_errno, "{}", what);
   if (failed.value().code != Errc::over_limit) failed.value().code = Errc::io;
   return failed;
+}
+
+Amount amount_of(const FileRow& row) {
+  return {.count = 1, .bytes = row.size_bytes + row.name.size()};
 }
 
 }  // namespace
@@ -51,10 +57,15 @@ bool is_uuid(std::string_view text) {
 }
 
 FileStore::Draft::~Draft() {
-  if (file_) store_->unlink(name_);
+  if (!file_) return;
+  store_->unlink(name_);
+  store_->usage_.release(tenant_, {.count = 1, .bytes = charged_});
 }
 
 Result<> FileStore::Draft::append(std::string_view bytes) {
+  COVE_CHECK(store_->check_room(tenant_, {.count = 0, .bytes = bytes.size()}));
+  store_->usage_.charge(tenant_, {.count = 0, .bytes = bytes.size()});
+  charged_ += bytes.size();
   if (const auto written = write_all(file_.get(), bytes); !written)
     return trouble(written.error().sys_errno, "write a file");
   hash_.add(bytes);
@@ -62,16 +73,68 @@ Result<> FileStore::Draft::append(std::string_view bytes) {
   return {};
 }
 
-Result<FileStore::Draft> FileStore::begin() {
+bool FileStore::leaves_reserve(std::uint64_t more) const {
+  struct statvfs disk{};
+  if (options_.reserve_bytes == 0 || ::fstatvfs(directory_.get(), &disk) != 0) return true;
+  const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  return free >= options_.reserve_bytes && free - options_.reserve_bytes >= more;
+}
+
+tl::unexpected<Error> FileStore::refuse(const std::string& tenant, Bound bound) {
+  ++refused_;
+  const auto& bounds = options_.kept;
+  const bool own = bound == Bound::tenant_count || bound == Bound::tenant_bytes;
+  std::string why;
+  switch (bound) {
+    case Bound::tenant_count:
+      why = fmt::format("This tenant keeps {} files, which is the limit (files.tenant_count)", bounds.tenant.count);
+      break;
+    case Bound::tenant_bytes:
+      why = fmt::format("The files of this tenant would take more than {} (files.tenant_size)",
+                        format_size(bounds.tenant.bytes));
+      break;
+    case Bound::all_count:
+      why = fmt::format("{} files are kept here, which is the limit (files.max_total_count)", bounds.all.count);
+      break;
+    case Bound::all_bytes:
+      why = fmt::format("The files that are kept here would take more than {} (files.max_total_size)",
+                        format_size(bounds.all.bytes));
+      break;
+    case Bound::none:
+      why = fmt::format("Less than {} of the disk would be left for the server itself (files.reserve)",
+                        format_size(options_.reserve_bytes));
+      break;
+  }
+  Error error{.code = Errc::over_limit, .message = std::move(why), .sys_errno = EDQUOT};
+  if (const auto first = table_.first_time(own ? tenant : ""); first && *first)
+    error.retry_after = std::chrono::milliseconds(std::max<std::int64_t>(**first - oldest(), 1));
+  return tl::unexpected<Error>(std::move(error));
+}
+
+Result<> FileStore::check_room(const std::string& tenant, Amount more) {
+  auto bound = usage_.passed(tenant, more, options_.kept);
+  if (bound != Bound::none) {
+    const bool own = bound == Bound::tenant_count || bound == Bound::tenant_bytes;
+    expire_some(own ? tenant : "");
+    bound = usage_.passed(tenant, more, options_.kept);
+  }
+  if (bound != Bound::none || !leaves_reserve(more.bytes)) return refuse(tenant, bound);
+  return {};
+}
+
+Result<FileStore::Draft> FileStore::begin(std::string tenant) {
+  COVE_CHECK(check_room(tenant, {.count = 1, .bytes = 0}));
   auto name = fmt::format("{}{:016x}", kDraft, random_number<std::uint64_t>());
   UniqueFd file(::openat(directory_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return trouble(errno, "make a file");
-  return Draft(*this, std::move(name), std::move(file));
+  usage_.charge(tenant, {.count = 1, .bytes = 0});
+  return Draft(*this, std::move(tenant), std::move(name), std::move(file));
 }
 
-Result<FileRow> FileStore::keep(Draft draft, std::string tenant, std::string name) {
+Result<FileRow> FileStore::keep(Draft draft, std::string name) {
+  COVE_CHECK(check_room(draft.tenant_, {.count = 0, .bytes = name.size()}));
   FileRow row{.id = new_uuid(),
-              .tenant = std::move(tenant),
+              .tenant = draft.tenant_,
               .name = std::move(name),
               .size_bytes = draft.size(),
               .uploaded_unix_ms = now_(),
@@ -80,8 +143,10 @@ Result<FileRow> FileStore::keep(Draft draft, std::string tenant, std::string nam
   if (::renameat(directory_.get(), draft.name_.c_str(), directory_.get(), row.id.c_str()) != 0)
     return trouble(errno, "name a file");
   draft.file_.reset();
+  usage_.charge(row.tenant, {.count = 0, .bytes = row.name.size()});
   if (auto written = table_.insert(row); !written) {
     unlink(row.id);
+    usage_.release(row.tenant, amount_of(row));
     return tl::unexpected<Error>(written.error());
   }
   return row;
@@ -104,10 +169,12 @@ Result<UniqueFd> FileStore::open(const FileRow& row) const {
 Result<> FileStore::remove(std::string_view tenant, std::string_view id) {
   COVE_TRY(const auto row, find(tenant, id));
   COVE_CHECK(table_.erase(row.id));
-  if (pinned_.contains(row.id))
-    doomed_.insert(row.id);
-  else
-    unlink(row.id);
+  if (pinned_.contains(row.id)) {
+    doomed_.emplace(row.id, row);
+    return {};
+  }
+  unlink(row.id);
+  usage_.release(row.tenant, amount_of(row));
   return {};
 }
 
@@ -127,7 +194,29 @@ void FileStore::unpin(const std::string& id) {
   const auto found = pinned_.find(id);
   if (--found->second > 0) return;
   pinned_.erase(found);
-  if (doomed_.erase(id) > 0) unlink(id);
+  const auto doomed = doomed_.find(id);
+  if (doomed == doomed_.end()) return;
+  unlink(id);
+  usage_.release(doomed->second.tenant, amount_of(doomed->second));
+  doomed_.erase(doomed);
+}
+
+Result<bool> FileStore::expire_one(const FileRow& row) {
+  if (pinned_.contains(row.id)) return false;
+  COVE_CHECK(table_.erase(row.id));
+  unlink(row.id);
+  usage_.release(row.tenant, amount_of(row));
+  return true;
+}
+
+void FileStore::expire_some(const std::string& tenant) {
+  const auto until = oldest();
+  // Asked for every refusal: the rows are read only when there is something to gain.
+  if (const auto first = table_.first_time(tenant); !first || !*first || **first > until) return;
+  const auto rows = tenant.empty() ? table_.all(0, kPage) : table_.of(tenant, INT64_MIN, 0, kPage);
+  for (const auto& row : rows ? *rows : std::vector<FileRow>()) {
+    if (row.uploaded_unix_ms > until || !expire_one(row)) return;
+  }
 }
 
 Result<FileStore::Expired> FileStore::expire(std::int64_t after) {
@@ -135,16 +224,15 @@ Result<FileStore::Expired> FileStore::expire(std::int64_t after) {
   Expired expired;
   for (const auto& row : rows) {
     expired.next = row.seq;
-    if (pinned_.contains(row.id)) continue;
-    COVE_CHECK(table_.erase(row.id));
-    unlink(row.id);
-    ++expired.removed;
+    COVE_TRY(const bool gone, expire_one(row));
+    expired.removed += gone ? 1 : 0;
   }
   return expired;
 }
 
 Result<std::size_t> FileStore::sweep() {
   std::size_t gone = 0;
+  usage_ = {};
   std::set<std::string, std::less<>> known;
   for (std::int64_t after = 0;;) {
     COVE_TRY(const auto rows, table_.all(after, kPage));
@@ -156,6 +244,7 @@ Result<std::size_t> FileStore::sweep() {
       if (::fstatat(directory_.get(), row.id.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
           static_cast<std::uint64_t>(st.st_size) == row.size_bytes) {
         known.insert(row.id);
+        usage_.charge(row.tenant, amount_of(row));
         continue;
       }
       COVE_CHECK(table_.erase(row.id));

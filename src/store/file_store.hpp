@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/sha256.hpp"
+#include "base/tenant_usage.hpp"
 #include "base/unique_fd.hpp"
 #include "store/store.hpp"
 
@@ -22,44 +23,52 @@ namespace cove::store {
 
 // Files that tenants keep for a while: what is known of them is in the database, the content of each in a file of the
 // directory, named by its id. Names of clients never become names of files. Used by one thread; no call reads or writes
-// more content than it is handed.
+// more content than it is handed. What would pass a bound is refused with Errc::over_limit, EDQUOT, a message that
+// names the setting, and the time when the oldest of what is kept expires.
 class FileStore {
  public:
   using Now = std::function<std::int64_t()>;  // milliseconds since 1970
+  struct Options {
+    std::chrono::milliseconds ttl{0};
+    UsageBounds kept = {};            // content and names, also of what is being written
+    std::uint64_t reserve_bytes = 0;  // free space of the file system that is left alone
+  };
 
   // `directory` is ours alone.
-  FileStore(Store& store, UniqueFd directory, std::chrono::milliseconds ttl, Now now = unix_millis)
-      : table_(store.files()), directory_(std::move(directory)), ttl_(ttl), now_(std::move(now)) {}
+  FileStore(Store& store, UniqueFd directory, Options options, Now now = unix_millis)
+      : table_(store.files()), directory_(std::move(directory)), options_(options), now_(std::move(now)) {}
   FileStore(const FileStore&) = delete;
   FileStore& operator=(const FileStore&) = delete;
 
   // At the start, when nobody uses it: forgets rows without their content, removes content without its row and whatever
-  // was never finished. Files it did not name are left alone. How many went.
+  // was never finished, and counts what every tenant keeps. Files it did not name are left alone. How many went.
   Result<std::size_t> sweep();
-  void set_ttl(std::chrono::milliseconds ttl) { ttl_ = ttl; }
+  void set_options(Options options) { options_ = options; }
 
   // One that is being written; gone with this object unless it is kept.
   class Draft {
    public:
-    Draft(FileStore& store, std::string name, UniqueFd file)
-        : store_(&store), name_(std::move(name)), file_(std::move(file)) {}
+    Draft(FileStore& store, std::string tenant, std::string name, UniqueFd file)
+        : store_(&store), tenant_(std::move(tenant)), name_(std::move(name)), file_(std::move(file)) {}
     Draft(Draft&& other) noexcept = default;
     Draft& operator=(Draft&&) = delete;
     ~Draft();
-    // Errc::over_limit with ENOSPC when the disk is full.
+    // Errc::over_limit with ENOSPC when the disk is full, with EDQUOT when a bound is reached.
     Result<> append(std::string_view bytes);
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
    private:
     friend class FileStore;
     FileStore* store_;
+    std::string tenant_;
     std::string name_;
     UniqueFd file_;
     Sha256 hash_;
     std::uint64_t size_ = 0;
+    std::uint64_t charged_ = 0;  // bytes
   };
-  Result<Draft> begin();
-  Result<FileRow> keep(Draft draft, std::string tenant, std::string name);
+  Result<Draft> begin(std::string tenant);
+  Result<FileRow> keep(Draft draft, std::string name);
 
   // Errc::not_found for an id that this store did not give to this tenant, or whose time is over.
   Result<FileRow> find(std::string_view tenant, std::string_view id);
@@ -90,17 +99,31 @@ class FileStore {
   };
   Result<Expired> expire(std::int64_t after);
 
+  // What all tenants keep, with what is being written.
+  [[nodiscard]] const Amount& kept() const { return usage_.all(); }
+  // Files that were refused because of a bound, since the start.
+  [[nodiscard]] const std::uint64_t& refused() const { return refused_; }
+
  private:
-  [[nodiscard]] std::int64_t oldest() const { return now_() - ttl_.count(); }
+  [[nodiscard]] std::int64_t oldest() const { return now_() - options_.ttl.count(); }
+  // Errc::over_limit with EDQUOT.
+  Result<> check_room(const std::string& tenant, Amount more);
+  tl::unexpected<Error> refuse(const std::string& tenant, Bound bound);
+  [[nodiscard]] bool leaves_reserve(std::uint64_t more) const;
+  // Removes some of those of the tenant ("": of anybody) whose time is over, so that nobody is refused for their sake.
+  void expire_some(const std::string& tenant);
+  Result<bool> expire_one(const FileRow& row);
   void unlink(const std::string& name) const;
   void unpin(const std::string& id);
 
   FileTable& table_;
   UniqueFd directory_;
-  std::chrono::milliseconds ttl_;
+  Options options_;
   Now now_;
   std::map<std::string, std::size_t, std::less<>> pinned_;
-  std::set<std::string, std::less<>> doomed_;  // removed while pinned
+  std::map<std::string, FileRow, std::less<>> doomed_;  // removed while pinned
+  TenantUsage usage_;
+  std::uint64_t refused_ = 0;
 };
 
 // "7d0c2c1e-4d0a-4a2e-9a57-3f1f5f0f3f55": version 4, from the kernel's randomness.

@@ -23,17 +23,25 @@ class KeptFiles : public testing::Test {
     files_.reset();
     store_ = dir_.open();
     std::filesystem::create_directory(place());
-    files_ = std::make_unique<FileStore>(*store_, *open_at(AT_FDCWD, place(), O_RDONLY | O_DIRECTORY),
-                                         milliseconds(1000), [this] { return now_; });
+    files_ = std::make_unique<FileStore>(*store_, *open_at(AT_FDCWD, place(), O_RDONLY | O_DIRECTORY), options_,
+                                         [this] { return now_; });
   }
   [[nodiscard]] std::string place() const { return dir_.path() + "/files"; }
   [[nodiscard]] std::size_t on_disk() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(place()), {}));
   }
   FileRow kept(std::string_view content, std::string tenant = "t", std::string name = "n") {
-    auto draft = files_->begin();
+    auto draft = files_->begin(std::move(tenant));
     EXPECT_TRUE(draft && draft->append(content));
-    return *files_->keep(std::move(*draft), std::move(tenant), std::move(name));
+    return *files_->keep(std::move(*draft), std::move(name));
+  }
+  // What is answered to a file that does not fit.
+  Error refusal(std::string_view content, const std::string& tenant = "t", const std::string& name = "n") {
+    auto draft = files_->begin(tenant);
+    if (!draft) return draft.error();
+    if (const auto written = draft->append(content); !written) return written.error();
+    const auto row = files_->keep(std::move(*draft), name);
+    return row ? Error{.message = "kept"} : row.error();
   }
   std::string content(const FileRow& row) {
     const auto file = files_->open(row);
@@ -42,6 +50,7 @@ class KeptFiles : public testing::Test {
 
   TestDirectory dir_;
   std::int64_t now_ = 10'000;
+  FileStore::Options options_{.ttl = milliseconds(1000)};
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileStore> files_;
 };
@@ -75,11 +84,80 @@ TEST_F(KeptFiles, AreKnownByNothingButTheirId) {
 
 TEST_F(KeptFiles, DraftsThatAreNotKeptLeaveNothing) {
   {
-    auto draft = files_->begin();
+    auto draft = files_->begin("t");
     ASSERT_TRUE(draft && draft->append("half"));
     EXPECT_EQ(on_disk(), 1U);
+    EXPECT_EQ(files_->kept(), (Amount{.count = 1, .bytes = 4}));
   }
   EXPECT_EQ(on_disk(), 0U);
+  EXPECT_EQ(files_->kept(), Amount{});
+}
+
+TEST_F(KeptFiles, OfOneTenantAreBoundedInNumberAndBytesAndTheRefusalSaysWhenToComeBack) {
+  options_.kept.tenant = {.count = 2, .bytes = 10};
+  files_->set_options(options_);
+  kept("1234");
+  now_ += 400;
+  auto error = refusal("12345");
+  EXPECT_EQ(error.code, Errc::over_limit);
+  EXPECT_EQ(error.sys_errno, EDQUOT);
+  EXPECT_THAT(error.message, testing::HasSubstr("files.tenant_size")) << "the name counts as well";
+  EXPECT_EQ(error.retry_after, milliseconds(600));
+  kept("");
+  error = refusal("");
+  EXPECT_THAT(error.message, testing::HasSubstr("files.tenant_count"));
+  EXPECT_EQ(refusal("1234567", "other").message, "kept") << "nobody else's";
+  EXPECT_EQ(files_->refused(), 2U);
+  EXPECT_EQ(on_disk(), 3U);
+  now_ += 600;
+  EXPECT_EQ(refusal("").message, "kept") << "as it was told, although nobody removed the first yet";
+}
+
+TEST_F(KeptFiles, OfAllTenantsAreBounded) {
+  options_.kept.all = {.count = 3, .bytes = 10};
+  files_->set_options(options_);
+  const auto first = kept("12", "a");
+  kept("12", "b");
+  EXPECT_THAT(refusal("12345", "c").message, testing::HasSubstr("files.max_total_size"));
+  kept("", "c");
+  EXPECT_THAT(refusal("", "d").message, testing::HasSubstr("files.max_total_count"));
+  ASSERT_TRUE(files_->remove("a", first.id));
+  EXPECT_EQ(refusal("", "d").message, "kept");
+}
+
+TEST_F(KeptFiles, LeaveAReserveOfTheDisk) {
+  options_.reserve_bytes = UINT64_MAX;
+  files_->set_options(options_);
+  const auto error = refusal("x");
+  EXPECT_EQ(error.sys_errno, EDQUOT);
+  EXPECT_THAT(error.message, testing::HasSubstr("files.reserve"));
+}
+
+TEST_F(KeptFiles, GiveBackWhatTheyTookHoweverTheyGo) {
+  const auto removed = kept("12345");
+  const auto used = kept("12345");
+  const auto expired = kept("12345");
+  EXPECT_EQ(files_->kept(), (Amount{.count = 3, .bytes = 18}));
+  ASSERT_TRUE(files_->remove("t", removed.id));
+  EXPECT_EQ(files_->kept(), (Amount{.count = 2, .bytes = 12}));
+  {
+    const auto pin = files_->pin(used);
+    ASSERT_TRUE(files_->remove("t", used.id));
+    EXPECT_EQ(files_->kept(), (Amount{.count = 2, .bytes = 12})) << "its content is still there";
+  }
+  EXPECT_EQ(files_->kept(), (Amount{.count = 1, .bytes = 6}));
+  now_ += 1000;
+  ASSERT_TRUE(files_->expire(0));
+  EXPECT_EQ(files_->kept(), Amount{});
+}
+
+TEST_F(KeptFiles, AreCountedAgainAfterARestartWithoutOrphans) {
+  kept("12345", "a");
+  const auto lost = kept("12345", "b");
+  ASSERT_EQ(::unlink((place() + "/" + lost.id).c_str()), 0);
+  open();
+  ASSERT_TRUE(files_->sweep());
+  EXPECT_EQ(files_->kept(), (Amount{.count = 1, .bytes = 6}));
 }
 
 TEST_F(KeptFiles, SurviveARestartAndOrphansDoNot) {

@@ -34,7 +34,9 @@ FileTable::FileTable(Database& database)
       erase_(database, "DELETE FROM files WHERE id = ?"),
       of_(database, select("tenant = ?1 AND uploaded_unix_ms > ?2 AND seq > ?3 ORDER BY seq LIMIT ?4")),
       all_(database, select("seq > ?1 ORDER BY seq LIMIT ?2")),
-      older_(database, select("uploaded_unix_ms <= ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")) {}
+      older_(database, select("uploaded_unix_ms <= ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")),
+      first_(database, "SELECT uploaded_unix_ms FROM files ORDER BY seq LIMIT 1"),
+      first_of_(database, "SELECT uploaded_unix_ms FROM files WHERE tenant = ? ORDER BY seq LIMIT 1") {}
 
 Result<> FileTable::insert(const FileRow& row) {
   return std::apply([&](const auto&... field) { return insert_.run(field...); }, fields(row));
@@ -67,6 +69,13 @@ Result<std::vector<FileRow>> FileTable::older(std::int64_t until_unix_ms, std::i
   std::vector<FileRow> rows;
   COVE_CHECK(older_.each(collect(rows), until_unix_ms, after, limit));
   return rows;
+}
+
+Result<std::optional<std::int64_t>> FileTable::first_time(std::string_view tenant) {
+  std::optional<std::int64_t> first;
+  const auto read_it = [&](const Row& row) { row.get(0, first); };
+  COVE_CHECK(tenant.empty() ? first_.each(read_it) : first_of_.each(read_it, tenant));
+  return first;
 }
 
 }  // namespace cove::store

@@ -35,9 +35,11 @@ class FileTable {
                                   std::uint32_t limit);
   Result<std::vector<FileRow>> all(std::int64_t after, std::uint32_t limit);
   Result<std::vector<FileRow>> older(std::int64_t until_unix_ms, std::int64_t after, std::uint32_t limit);
+  // When the first that is still there was uploaded: of the tenant, or of anybody with "".
+  Result<std::optional<std::int64_t>> first_time(std::string_view tenant);
 
  private:
-  Statement insert_, find_, erase_, of_, all_, older_;
+  Statement insert_, find_, erase_, of_, all_, older_, first_, first_of_;
 };
 
 }  // namespace cove::store

@@ -27,12 +27,15 @@ struct ProcessEnd {
 struct ProcessRow {
   std::string sandbox;       // SandboxRow::id
   std::uint32_t number = 0;  // p1 is 1; unique within the sandbox
-  std::string kind;          // exec, background
+  std::string kind;          // background, kernel, execution
   std::string command_json = "[]";
   bool terminal = false;
   bool input_open = false;
   std::int64_t started_unix_ms = 0;
   std::int64_t deadline_boot_ms = 0;  // 0: none
+  std::string owner;                  // the id of the kernel or execution it runs for; "" for others
+  std::string language;               // of a kernel: python, javascript
+  std::string birth = "cold";         // warm: forked from an interpreter that had everything loaded
   std::optional<ProcessEnd> end;
 
   bool operator==(const ProcessRow&) const = default;

@@ -163,6 +163,54 @@ CREATE TABLE templates (
 );
 ALTER TABLE keys ADD COLUMN operates INTEGER NOT NULL DEFAULT 0;
 )",
+    // Bodies apart, so that whoever looks for what is due, or notes a failure, neither reads nor writes them.
+    R"(
+CREATE TABLE callback_bodies (
+  id TEXT PRIMARY KEY REFERENCES callbacks (id) ON DELETE CASCADE,
+  body TEXT NOT NULL
+);
+INSERT INTO callback_bodies SELECT id, body FROM callbacks WHERE state = 'pending';
+ALTER TABLE callbacks ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE callbacks SET size_bytes = length(CAST(body AS BLOB)) WHERE state = 'pending';
+ALTER TABLE callbacks DROP COLUMN body;
+)",
+    // Answers are counted by what they take, and the oldest of a tenant are found at once.
+    R"(
+ALTER TABLE idempotency ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE idempotency SET size_bytes = length(CAST(key AS BLOB)) + length(request_hash) + length(CAST(body AS BLOB));
+CREATE INDEX idempotency_of_tenant ON idempotency (tenant, created_unix_ms, size_bytes);
+)",
+    // Which numbers are missing is told for each tenant. Before, events of all were forgotten together: the tenant "".
+    R"(
+CREATE TABLE event_gaps (
+  tenant TEXT PRIMARY KEY,
+  lost_seq INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO event_gaps SELECT '', first - 1 FROM (SELECT min(seq) AS first FROM events) WHERE first > 1;
+)",
+    // What ended executions take is known without reading them; 0 for those that have not ended.
+    R"(
+ALTER TABLE executions ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE executions SET size_bytes = length(CAST(code AS BLOB)) + length(CAST(result_json AS BLOB))
+  WHERE result_json IS NOT NULL;
+CREATE INDEX executions_ended ON executions (sandbox, seq, size_bytes) WHERE size_bytes > 0;
+CREATE INDEX executions_ended_of_tenant ON executions (tenant, seq) WHERE size_bytes > 0;
+)",
+    // What a process belongs to has columns of its own. Before, it was read from the words of the command: a kernel's
+    // last word was its id, and only that of a warm one had two; an execution's command was its id.
+    R"(
+ALTER TABLE processes ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE processes ADD COLUMN language TEXT NOT NULL DEFAULT '';
+ALTER TABLE processes ADD COLUMN birth TEXT NOT NULL DEFAULT 'cold';
+UPDATE processes SET language = 'python', owner = 'p' || number WHERE kind = 'kernel';
+UPDATE processes SET
+  owner = CASE WHEN json_array_length(command_json) > 1 THEN json_extract(command_json, '$[#-1]') ELSE owner END,
+  language = CASE WHEN json_extract(command_json, '$[0]') LIKE '%node' THEN 'javascript' ELSE 'python' END,
+  birth = CASE WHEN json_array_length(command_json) = 2 THEN 'warm' ELSE 'cold' END
+  WHERE kind = 'kernel' AND CASE WHEN json_valid(command_json) THEN json_array_length(command_json) ELSE 0 END > 0;
+UPDATE processes SET owner = json_extract(command_json, '$[0]')
+  WHERE kind = 'execution' AND CASE WHEN json_valid(command_json) THEN json_array_length(command_json) ELSE 0 END > 0;
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {
@@ -173,9 +221,12 @@ Result<> take(Database& database, std::size_t step) {
 }  // namespace
 
 Result<> migrate(Database& database) {
+  return migrate_to(database, static_cast<std::int64_t>(kSteps.size()));
+}
+
+Result<> migrate_to(Database& database, std::int64_t newest) {
   // Read within the transaction: of two that start at once, the second finds the first one's work done.
   COVE_TRY(auto version, database.number("PRAGMA user_version"));
-  const auto newest = static_cast<std::int64_t>(kSteps.size());
   while (version < newest) {
     COVE_CHECK(database.run("BEGIN IMMEDIATE"));
     auto now = database.number("PRAGMA user_version");

@@ -39,9 +39,20 @@ Result<> make_file(int dir_fd, const std::string& path) {
   return {};
 }
 
+// We make tables and indexes alone. What else is there was put there by somebody else: a view under the name of a table
+// may answer with anything, and never end.
+Result<> check_schema(Database& database) {
+  COVE_TRY(const auto foreign,
+           database.number("SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index')"));
+  if (foreign != 0)
+    return tl::unexpected<Error>(Error{Errc::io, "database: it holds views or triggers, which are not ours", EBADMSG});
+  return {};
+}
+
 Result<Database> open_checked(int dir_fd, const std::string& path) {
   COVE_CHECK(make_file(dir_fd, path));
   COVE_TRY(auto database, Database::open(path));
+  COVE_CHECK(check_schema(database));
   COVE_CHECK(migrate(database));
   return database;
 }

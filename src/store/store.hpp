@@ -49,12 +49,7 @@ class Store {
   // All of what `work` (returning Result<>) writes, or none of it.
   template <typename Work>
   Result<> together(Work work) {
-    COVE_CHECK(database_.run("BEGIN IMMEDIATE"));
-    auto done = work();
-    if (done) done = database_.run("COMMIT");
-    if (!done) [[maybe_unused]]
-      const auto undone = database_.run("ROLLBACK");
-    return done;
+    return database_.together(std::move(work));
   }
 
   // Changes when another connection has written: `cove key revoke`, say. Our own writes do not change it.

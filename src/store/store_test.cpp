@@ -1,5 +1,6 @@
 #include "store/store.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 
 #include <fstream>
 
+#include "base/io.hpp"
+#include "store/schema.hpp"
 #include "store/test_directory.hpp"
 
 namespace cove::store {
@@ -159,6 +162,77 @@ TEST(Store, FollowsNoLink) {
   const auto store = Store::open(dir.path(), OnBroken::move_aside);
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code, Errc::denied);
+}
+
+TEST(Store, TakesOverCallbacksOfTheSchemaBefore) {
+  const TestDirectory dir;
+  {
+    ASSERT_TRUE(open_at(AT_FDCWD, dir.file(), O_WRONLY | O_CREAT, 0600));
+    auto database = Database::open(dir.file());
+    ASSERT_TRUE(database && migrate_to(*database, 3));
+    ASSERT_TRUE(
+        database->run("INSERT INTO callbacks VALUES ('x1','t','u','s','b\u00f6dy','pending',2,7,500,'no'),"
+                      "('x2','t','u','s','','delivered',1,7,200,'')"));
+  }
+  const auto store = dir.open();
+  ASSERT_TRUE(store);
+  auto& callbacks = store->callbacks();
+  EXPECT_EQ(callbacks.body("x1").value(), "b\u00f6dy");
+  EXPECT_EQ(callbacks.find("x1").value()->size_bytes, 5U);
+  EXPECT_EQ(callbacks.find("x1").value()->last_error, "no");
+  EXPECT_EQ(callbacks.find("x2").value()->state, "delivered");
+  EXPECT_EQ(callbacks.pending().value().size(), 1U);
+}
+
+TEST(Store, TakesOverAnswersAndEventsOfTheSchemaBefore) {
+  const TestDirectory dir;
+  {
+    ASSERT_TRUE(open_at(AT_FDCWD, dir.file(), O_WRONLY | O_CREAT, 0600));
+    auto database = Database::open(dir.file());
+    ASSERT_TRUE(database && migrate_to(*database, 4));
+    ASSERT_TRUE(
+        database->run("INSERT INTO idempotency VALUES ('t','key','hash',201,'body',1);"
+                      "INSERT INTO events VALUES (7,1,'t','created','s','p','{}'),(8,1,'u','created','s','p','{}')"));
+  }
+  const auto store = dir.open();
+  ASSERT_TRUE(store);
+  EXPECT_EQ(store->idempotency().kept().value(), (Amount{.count = 1, .bytes = 11}));
+  EXPECT_EQ(store->idempotency().find("t", "key").value()->body, "body");
+  for (const auto* tenant : {"t", "u", "gone"})
+    EXPECT_EQ(store->events().lost_through(tenant).value(), 6) << "whose those were nobody knows any more";
+  EXPECT_EQ(store->events().last_of("u").value(), 8);
+}
+
+TEST(Store, TakesOverProcessesOfTheSchemaBefore) {
+  const TestDirectory dir;
+  {
+    ASSERT_TRUE(open_at(AT_FDCWD, dir.file(), O_WRONLY | O_CREAT, 0600));
+    auto database = Database::open(dir.file());
+    ASSERT_TRUE(database && migrate_to(*database, 7));
+    ASSERT_TRUE(database->run(R"(
+INSERT INTO sandboxes VALUES ('s','t','n','p','running',1,1,1,'b',1,'c',1,1,1,1,1,1,'host','{}','{}','{}','[]',9,'use','');
+INSERT INTO processes (sandbox, number, kind, command_json, terminal, input_open, started_unix_ms, deadline_boot_ms)
+VALUES ('s',1,'kernel','["python3","k1"]',0,0,1,0),
+  ('s',2,'kernel','["/usr/bin/python3","-I","-B","/cove/python/cold.py","k2"]',0,0,1,0),
+  ('s',3,'kernel','["node","/cove/javascript/kernel.js","k3"]',0,0,1,0),
+  ('s',4,'kernel','["python3"]',0,0,1,0),
+  ('s',5,'kernel','torn',0,0,1,0),
+  ('s',6,'execution','["e1"]',0,0,1,0),
+  ('s',7,'execution','[]',0,0,1,0),
+  ('s',8,'background','["sleep","9"]',0,1,1,0))"));
+  }
+  const auto store = dir.open();
+  ASSERT_TRUE(store);
+  std::vector<std::vector<std::string>> found;
+  for (const auto& row : store->processes().of("s").value()) found.push_back({row.owner, row.language, row.birth});
+  EXPECT_THAT(found, testing::ElementsAre(testing::ElementsAre("k1", "python", "warm"),      //
+                                          testing::ElementsAre("k2", "python", "cold"),      //
+                                          testing::ElementsAre("k3", "javascript", "cold"),  //
+                                          testing::ElementsAre("p4", "python", "cold"),      //
+                                          testing::ElementsAre("p5", "python", "cold"),      //
+                                          testing::ElementsAre("e1", "", "cold"),            //
+                                          testing::ElementsAre("", "", "cold"),              //
+                                          testing::ElementsAre("", "", "cold")));
 }
 
 TEST(Store, RefusesTheSchemaOfANewerCove) {

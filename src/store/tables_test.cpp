@@ -97,6 +97,9 @@ TEST_F(Processes, AreStartedFinishedAndForgotten) {
   ASSERT_TRUE(store_->sandboxes().insert(full_row()));
   const auto id = full_row().id;
   ProcessRow one{.sandbox = id, .number = 1, .kind = "exec", .command_json = R"(["ls"])", .started_unix_ms = 5};
+  one.owner = "k7";
+  one.language = "javascript";
+  one.birth = "warm";
   ProcessRow two{
       .sandbox = id, .number = 2, .kind = "background", .terminal = true, .started_unix_ms = 6, .deadline_boot_ms = 7};
   ASSERT_TRUE(store_->processes().insert(two));
@@ -128,17 +131,15 @@ using Events = Tables;
 
 TEST_F(Events, AreNumberedForEver) {
   auto& events = store_->events();
-  EXPECT_EQ(*events.first_seq(), 1);
+  events.set_bounds({.tenant = {.count = 2, .bytes = 0}});
   EXPECT_EQ(*events.last_seq(), 0);
   for (std::int64_t i = 1; i <= 5; ++i)
     EXPECT_EQ(*events.append({.at_unix_ms = i, .tenant = "t", .type = "created", .sandbox = "s"}), i);
-  ASSERT_TRUE(events.prune(2));
-  EXPECT_EQ(*events.first_seq(), 4);
-  ASSERT_TRUE(events.prune(0));
-  EXPECT_EQ(*events.first_seq(), 6) << "nothing is kept: the next one";
   EXPECT_EQ(*events.last_seq(), 5);
+  EXPECT_EQ(*events.lost_through("t"), 3);
   store_ = nullptr;
   store_ = dir_.open();
+  EXPECT_EQ(*store_->events().lost_through("t"), 3);
   EXPECT_EQ(*store_->events().append({.tenant = "t", .type = "created"}), 6);
 }
 
@@ -159,12 +160,45 @@ TEST_F(Events, AreTheTenantsOwnFromANumberOn) {
   EXPECT_THAT(*events.after("nobody", 0, 10), IsEmpty());
 }
 
-TEST_F(Events, ArePrunedOnlyPastTheirNumber) {
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(store_->events().append({.tenant = "t", .type = "x"}));
-  ASSERT_TRUE(store_->events().prune(3));
-  EXPECT_EQ(store_->events().after("t", 0, 10)->size(), 3U);
-  ASSERT_TRUE(store_->events().prune());
-  EXPECT_EQ(store_->events().after("t", 0, 10)->size(), 3U);
+std::size_t number_of(EventTable& events, std::string_view tenant) {
+  return events.after(tenant, 0, 1000)->size();
+}
+
+TEST_F(Events, OfATenantPushOutNobodysButItsOwn) {
+  auto& events = store_->events();
+  events.set_bounds({.tenant = {.count = 3, .bytes = 0}, .all = {.count = 100, .bytes = 0}});
+  ASSERT_TRUE(events.append({.tenant = "quiet", .type = "created"}));
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(events.append({.tenant = "busy", .type = "created"}));
+  EXPECT_EQ(number_of(events, "quiet"), 1U);
+  EXPECT_EQ(number_of(events, "busy"), 3U);
+  EXPECT_EQ(*events.lost_through("quiet"), 0);
+  EXPECT_EQ(*events.lost_through("busy"), 48);
+  EXPECT_EQ(*events.last_of("busy"), 51);
+  EXPECT_EQ(*events.last_of("quiet"), 1);
+  EXPECT_EQ(*events.kept(), 4U);
+  EXPECT_EQ(events.evicted(), 47U);
+}
+
+TEST_F(Events, OfAllAreBoundedAndTheLargestHolderLosesFirst) {
+  auto& events = store_->events();
+  events.set_bounds({.tenant = {.count = 100, .bytes = 0}, .all = {.count = 10, .bytes = 0}});
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(events.append({.tenant = "large", .type = "created"}));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(events.append({.tenant = "small", .type = "created"}));
+  EXPECT_EQ(number_of(events, "large"), 6U);
+  EXPECT_EQ(number_of(events, "small"), 4U);
+  EXPECT_EQ(*events.lost_through("large"), 4);
+  EXPECT_EQ(*events.lost_through("small"), 0);
+}
+
+TEST_F(Events, AreCountedAgainAfterARestart) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(store_->events().append({.tenant = "t", .type = "created"}));
+  store_ = nullptr;
+  store_ = dir_.open();
+  EXPECT_EQ(*store_->events().last_of("t"), 5);
+  EXPECT_EQ(*store_->events().kept(), 5U);
+  store_->events().set_bounds({.tenant = {.count = 3, .bytes = 0}});
+  ASSERT_TRUE(store_->events().append({.tenant = "t", .type = "created"}));
+  EXPECT_EQ(number_of(store_->events(), "t"), 3U);
 }
 
 using Idempotency = Tables;
@@ -183,9 +217,50 @@ TEST_F(Idempotency, AnswersAreFoundAgainForADay) {
   EXPECT_EQ(*table.find("t", "k"), row);
   ASSERT_TRUE(table.prune(1001 + IdempotencyTable::kKeptMs));
   EXPECT_EQ(*table.find("t", "k"), std::nullopt);
-  ASSERT_TRUE(table.insert(row));
-  ASSERT_TRUE(table.erase("t", "k"));
-  EXPECT_EQ(*table.find("t", "k"), std::nullopt);
+  EXPECT_EQ(*table.kept(), Amount{});
+}
+
+IdempotencyRow answer(std::string tenant, std::string key, std::int64_t at, std::size_t size = 10) {
+  return {.tenant = std::move(tenant),
+          .key = std::move(key),
+          .request_hash = "h",
+          .status = 201,
+          .body = std::string(size, 'x'),
+          .created_unix_ms = at};
+}
+
+TEST_F(Idempotency, ATenantsOldestAnswersMakeWayForItsNewest) {
+  auto& table = store_->idempotency();
+  table.set_bounds({.tenant = {.count = 3, .bytes = 1000}});
+  ASSERT_TRUE(table.insert(answer("other", "a", 0)));
+  for (int i = 1; i <= 5; ++i) ASSERT_TRUE(table.insert(answer("t", std::to_string(i), i)));
+  EXPECT_EQ(*table.find("t", "2"), std::nullopt);
+  EXPECT_EQ(*table.find("t", "3"), answer("t", "3", 3));
+  EXPECT_NE(*table.find("other", "a"), std::nullopt);
+  EXPECT_EQ(*table.kept(), (Amount{.count = 4, .bytes = 4 * 12}));
+  EXPECT_EQ(table.evicted(), 2U);
+  ASSERT_TRUE(table.insert(answer("t", "large", 6, 960)));
+  EXPECT_NE(*table.find("t", "4"), std::nullopt);
+  ASSERT_TRUE(table.insert(answer("t", "small", 7, 20)));
+  EXPECT_EQ(*table.find("t", "5"), std::nullopt) << "for its bytes";
+  EXPECT_NE(*table.find("t", "large"), std::nullopt);
+  EXPECT_EQ(*table.kept(), (Amount{.count = 3, .bytes = 12 + 966 + 26}));
+}
+
+TEST_F(Idempotency, AnswersOfAllAreBoundedAndTheLargestHolderLosesFirst) {
+  auto& table = store_->idempotency();
+  table.set_bounds({.all = {.count = 4, .bytes = 1000}});
+  for (int i = 1; i <= 4; ++i) ASSERT_TRUE(table.insert(answer("large", std::to_string(i), i)));
+  ASSERT_TRUE(table.insert(answer("small", "a", 9)));
+  EXPECT_EQ(*table.find("large", "1"), std::nullopt);
+  EXPECT_NE(*table.find("small", "a"), std::nullopt);
+}
+
+TEST_F(Idempotency, AnswersAreCountedAgainAfterARestart) {
+  ASSERT_TRUE(store_->idempotency().insert(answer("t", "a", 1)));
+  store_ = nullptr;
+  store_ = dir_.open();
+  EXPECT_EQ(*store_->idempotency().kept(), (Amount{.count = 1, .bytes = 12}));
 }
 
 using Files = Tables;
@@ -286,24 +361,41 @@ TEST_F(Executions, AreForgottenOldestFirstByNumberAndBySize) {
   EXPECT_THAT(ids(*store_->executions().of(box, 0, "", 10)), ElementsAre("x4", "x1"));
 }
 
-TEST_F(Tables, CallbacksWaitForTheirTimeAndOutliveTheirSandbox) {
-  CallbackRow row{.id = "x1", .tenant = "acme", .url = "u", .secret = "s", .body = "b", .next_unix_ms = 10};
-  ASSERT_TRUE(store_->callbacks().insert(row));
-  EXPECT_THAT(*store_->callbacks().due(9, 10), IsEmpty());
-  EXPECT_THAT(*store_->callbacks().due(10, 10), ElementsAre(row));
-  EXPECT_EQ(store_->callbacks().next_time().value(), 10);
-  ASSERT_TRUE(store_->callbacks().sweep());
+TEST_F(Tables, CallbacksArePendingUntilTheyAreOverAndOutliveTheirSandbox) {
+  CallbackRow row{.id = "x1", .tenant = "acme", .url = "u", .secret = "s", .next_unix_ms = 10, .size_bytes = 4};
+  ASSERT_TRUE(store_->callbacks().insert(row, "body"));
+  EXPECT_EQ(store_->callbacks().insert(row, "again").error().code, Errc::exists);
+  EXPECT_EQ(store_->callbacks().find("x1").value(), row);
+  EXPECT_EQ(store_->callbacks().body("x1").value(), "body");
+  const CallbackRow looked_at{.id = "x1", .tenant = "acme", .next_unix_ms = 10, .size_bytes = 4};
+  EXPECT_THAT(*store_->callbacks().pending(), ElementsAre(looked_at));
+  EXPECT_EQ(store_->callbacks().sweep("").value(), "x1");
+  EXPECT_EQ(store_->callbacks().sweep("x1").value(), std::nullopt);
   row.attempts = 1;
   row.next_unix_ms = 20;
   row.last_error = "no";
   ASSERT_TRUE(store_->callbacks().update(row));
   EXPECT_EQ(store_->callbacks().find("x1").value(), row);
+  EXPECT_EQ(store_->callbacks().body("x1").value(), "body");
   row.state = "delivered";
+  row.size_bytes = 0;
   ASSERT_TRUE(store_->callbacks().update(row));
-  EXPECT_EQ(store_->callbacks().find("x1").value()->body, "") << "what was told need not be kept";
-  EXPECT_EQ(store_->callbacks().next_time().value(), std::nullopt);
-  ASSERT_TRUE(store_->callbacks().sweep());
+  EXPECT_EQ(store_->callbacks().find("x1").value(), row);
+  EXPECT_EQ(store_->callbacks().body("x1").value(), std::nullopt) << "what was told need not be kept";
+  EXPECT_THAT(*store_->callbacks().pending(), IsEmpty());
+  EXPECT_EQ(store_->callbacks().sweep("").value(), "x1");
   EXPECT_EQ(store_->callbacks().find("x1").value(), std::nullopt);
+}
+
+TEST_F(Tables, CallbacksThatAreOverStayAsLongAsTheirExecution) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  ASSERT_TRUE(store_->executions().insert(execution("x1", full_row().id)));
+  CallbackRow row{.id = "x1", .tenant = "acme"};
+  ASSERT_TRUE(store_->callbacks().insert(row, ""));
+  row.state = "failed";
+  ASSERT_TRUE(store_->callbacks().update(row));
+  EXPECT_EQ(store_->callbacks().sweep("").value(), "x1");
+  EXPECT_NE(store_->callbacks().find("x1").value(), std::nullopt);
 }
 
 TEST_F(Tables, TemplatesComeBackAsTheyWereWrittenAndReplaceEachOtherByName) {

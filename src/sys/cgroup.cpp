@@ -45,6 +45,8 @@ std::uint64_t read_keyed(int dir, const char* file, std::string_view key) {
   return 0;
 }
 
+constexpr std::uint64_t kMostChargedAtOnce = 1U << 20;  // by the kernel, of memory
+
 // A limit the kernel rounded or ignored is not the limit that was asked for.
 Result<> write_limit(int dir, const char* file, std::uint64_t value) {
   COVE_TRY(const auto fd, open_at(dir, file, O_RDWR));
@@ -139,7 +141,10 @@ Result<> Cgroup::limit(const CgroupTree& tree, const CgroupLimits& limits) {
   if (tree.v2_cpu_) {
     COVE_CHECK(write_file_at(unified, "cpu.max", fmt::format("{} {}", quota, kCpuPeriodUsec)));
   } else if (const int cpu = dir_of(CgroupSlot::cpu); cpu >= 0) {
-    COVE_CHECK(write_limit(cpu, "cpu.cfs_quota_us", quota));
+    auto written = write_limit(cpu, "cpu.cfs_quota_us", quota);
+    // A group above allows less than this, so that its limit is the one that holds.
+    if (!written && written.error().sys_errno == EINVAL) written = write_file_at(cpu, "cpu.cfs_quota_us", "-1");
+    COVE_CHECK(written);
   }
   if (tree.v2_pids_) {
     COVE_CHECK(write_limit(unified, "pids.max", limits.pids));
@@ -179,13 +184,19 @@ CgroupUsage Cgroup::usage() const {
   CgroupUsage usage;
   const int unified = unified_fd();
   usage.cpu_usec = read_keyed(unified, "cpu.stat", "usage_usec");
+  // Kills are counted where the victim was, whoever ran out of memory. A group that never met its own limit lost a
+  // process to the host's shortage, or to a group above: not by what it did.
   if (v2_memory_) {
     usage.memory_peak_bytes = read_number(unified, "memory.peak");
-    usage.oom_kills = read_keyed(unified, "memory.events", "oom_kill");
+    const bool met_limit = read_keyed(unified, "memory.events", "oom") > 0;
+    usage.oom_kills = met_limit ? read_keyed(unified, "memory.events", "oom_kill") : 0;
   } else {
     const int memory = dir_of(CgroupSlot::memory);
     usage.memory_peak_bytes = read_number(memory, "memory.max_usage_in_bytes");
-    usage.oom_kills = read_keyed(memory, "memory.oom_control", "oom_kill");
+    // Its counter of failures stands still for some kernels when memory and swap have one limit; the peak tells then.
+    const bool met_limit = read_number(memory, "memory.failcnt") > 0 ||
+                           usage.memory_peak_bytes + kMostChargedAtOnce >= read_number(memory, "memory.limit_in_bytes");
+    usage.oom_kills = met_limit ? read_keyed(memory, "memory.oom_control", "oom_kill") : 0;
   }
   usage.pids_refused = read_keyed(v2_pids_ ? unified : dir_of(CgroupSlot::pids), "pids.events", "max");
   return usage;

@@ -32,7 +32,7 @@ struct CgroupLimits {
 struct CgroupUsage {
   std::uint64_t cpu_usec = 0;
   std::uint64_t memory_peak_bytes = 0;
-  std::uint64_t oom_kills = 0;
+  std::uint64_t oom_kills = 0;     // for this group's own limit
   std::uint64_t pids_refused = 0;  // forks the pids limit said no to
 };
 
@@ -76,6 +76,8 @@ class CgroupTree {
   [[nodiscard]] const std::array<std::string, kCgroupSlots>& bases() const { return bases_; }
   // The leaves there are, by any hierarchy.
   [[nodiscard]] std::vector<std::string> leaves() const;
+  // Lets go of the tree: whoever lives on in it keeps it.
+  void abandon() { made_by_ = 0; }
   // Why there is no memory, pids or cpu limit, for people; empty when all are there.
   [[nodiscard]] const std::string& shortcoming() const { return shortcoming_; }
 
@@ -109,6 +111,9 @@ class CgroupTree {
   std::string shortcoming_;
 };
 
+// Ends everything in a tree that nobody holds any more, and removes it. `bases` as CgroupTree::bases() said.
+void end_group_tree(const std::string& name, const std::array<std::string, kCgroupSlots>& bases);
+
 // The leaf of one sandbox. Not to outlive the tree it was made in.
 class Cgroup {
  public:
@@ -116,7 +121,7 @@ class Cgroup {
   static Result<Cgroup> create(const CgroupTree& tree, std::string name);
   // One that is there already, in as many hierarchies as have it; one that none has is empty.
   static Result<Cgroup> adopt(const CgroupTree& tree, std::string name);
-  // Writes the limits; each value is read back (SECURITY.md 5.8).
+  // Writes the limits; each value is read back.
   Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;

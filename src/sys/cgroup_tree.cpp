@@ -99,6 +99,29 @@ void sweep(int base, std::string_view name) {
   }
 }
 
+// SIGKILL to everything in the groups below; what is frozen by v1 is let go, or it would not die.
+void kill_leaves(int tree) {
+  for (const auto& leaf : directories_in(tree)) {
+    const UniqueFd dir(::openat(tree, leaf.c_str(), kDirFlags));
+    if (!dir || write_file_at(dir.get(), "cgroup.kill", "1")) continue;
+    const auto procs = read_file_at(dir.get(), "cgroup.procs").value_or("");
+    for (std::string_view rest = procs; !rest.empty();) {
+      pid_t pid = 0;
+      const auto line = take_until(rest, '\n');
+      std::from_chars(line.data(), line.data() + line.size(), pid);
+      if (pid > 1) ::kill(pid, SIGKILL);
+    }
+    [[maybe_unused]] const auto thawed = write_file_at(dir.get(), "freezer.state", "THAWED");
+  }
+}
+
+// True when none is left.
+bool remove_leaves(int tree) {
+  bool left = false;
+  for (const auto& leaf : directories_in(tree)) left = ::unlinkat(tree, leaf.c_str(), AT_REMOVEDIR) != 0 || left;
+  return !left;
+}
+
 std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
@@ -117,6 +140,7 @@ Result<> hand_down_controllers(int dir) {
 }
 
 constexpr std::string_view kFront = "cove-front";
+constexpr std::string_view kFirst = "10000";  // the greatest weight there is
 
 // A service that was given a group of its own sits alone in it, exactly where controllers cannot be handed down from:
 // it moves into a leaf first.
@@ -216,15 +240,17 @@ Result<> CgroupTree::settle_unified(const Options& options) {
   return {};
 }
 
-// By default a group weighs as much as one process, and all sandboxes together are in one. Ours weighs as much as one
-// process on each core, so that sandboxes on a busy host wait no longer than other work does.
+// The processor's share of all sandboxes together. On v1 a group stands beside processes and weighs as much as one of
+// them: ours weighs as much as one on each core, so that sandboxes on a busy host wait no longer than other work does.
+// On v2 it stands beside other groups, whose weight it has; the keeper and the server need little and come first.
 Result<> CgroupTree::weigh() {
+  if (v2_cpu_) {
+    if (stepped_from_) COVE_CHECK(write_file_at(stepped_from_.get(), fmt::format("{}/cpu.weight", kFront), kFirst));
+    return write_file_at(keeper_.get(), "cpu.weight", kFirst);
+  }
+  if (!has(CgroupSlot::cpu)) return {};
   const auto cores = static_cast<unsigned long>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  if (v2_cpu_)
-    return write_file_at(dir_of(CgroupSlot::unified), "cpu.weight", std::to_string(std::min(10'000UL, 100 * cores)));
-  if (has(CgroupSlot::cpu))
-    return write_file_at(dir_of(CgroupSlot::cpu), "cpu.shares", std::to_string(std::min(262'144UL, 1024 * cores)));
-  return {};
+  return write_file_at(dir_of(CgroupSlot::cpu), "cpu.shares", std::to_string(std::min(262'144UL, 1024 * cores)));
 }
 
 Result<CgroupTree> CgroupTree::create(const Options& options) {
@@ -312,35 +338,44 @@ std::vector<std::string> CgroupTree::leaves() const {
 // Ends and removes what is still below us: a keeper that was killed could not.
 void CgroupTree::clear() {
   for (const auto slot : {CgroupSlot::unified, CgroupSlot::freezer}) {
-    if (!has(slot)) continue;
-    for (const auto& leaf : directories_in(dir_of(slot))) {
-      const UniqueFd dir(::openat(dir_of(slot), leaf.c_str(), kDirFlags));
-      if (dir && write_file_at(dir.get(), "cgroup.kill", "1")) continue;
-      const auto procs = dir ? read_file_at(dir.get(), "cgroup.procs").value_or("") : "";
-      for (std::string_view rest = procs; !rest.empty();) {
-        pid_t pid = 0;
-        const auto line = take_until(rest, '\n');
-        std::from_chars(line.data(), line.data() + line.size(), pid);
-        if (pid > 1) ::kill(pid, SIGKILL);
-      }
-    }
+    if (has(slot)) kill_leaves(dir_of(slot));
   }
   for (int attempt = 0; attempt < 1000; ++attempt) {
     bool left = false;
     for (const auto& parent : parents_) {
-      if (!parent.dir) continue;
-      for (const auto& leaf : directories_in(parent.dir.get())) {
-        left = ::unlinkat(parent.dir.get(), leaf.c_str(), AT_REMOVEDIR) != 0 || left;
-      }
+      if (parent.dir) left = !remove_leaves(parent.dir.get()) || left;
     }
     if (!left) return;
     ::usleep(1000);
   }
 }
 
+void end_group_tree(const std::string& name, const std::array<std::string, kCgroupSlots>& bases) {
+  if (name.empty() || name.find('/') != std::string::npos) return;
+  const auto tree_in = [&](const std::string& base) {
+    const UniqueFd directory(::open(base.c_str(), kDirFlags));
+    return directory && is_cgroup(directory.get())
+               ? UniqueFd(::openat(directory.get(), name.c_str(), kDirFlags | O_NOFOLLOW))
+               : UniqueFd();
+  };
+  for (const auto slot : {CgroupSlot::unified, CgroupSlot::freezer}) {
+    const auto& base = bases[static_cast<std::size_t>(slot)];
+    if (const auto tree = base.empty() ? UniqueFd() : tree_in(base)) kill_leaves(tree.get());
+  }
+  for (const auto& base : bases) {
+    const auto tree = base.empty() ? UniqueFd() : tree_in(base);
+    for (int attempt = 0; tree && attempt < 1000 && !remove_leaves(tree.get()); ++attempt) ::usleep(1000);
+    if (tree) ::rmdir(fmt::format("{}/{}", base, name).c_str());
+  }
+}
+
 CgroupTree::~CgroupTree() {
   if (made_by_ != ::getpid()) return;
-  if (keeper_) ::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR);
+  // The keeper is gone, but its zygotes may still be ending.
+  for (int attempt = 0; keeper_ && attempt < 1000; ++attempt) {
+    if (::unlinkat(dir_of(CgroupSlot::unified), "keeper", AT_REMOVEDIR) == 0 || errno != EBUSY) break;
+    ::usleep(1000);
+  }
   if (kept_) {
     // Only what is empty can be removed: whoever lives on keeps its group.
     for (const auto& parent : parents_) {

@@ -21,7 +21,7 @@ bool set_ids(uid_t uid, gid_t gid) noexcept;
 
 // While it lives, new user namespaces belong to `uid` and `gid` instead of to us. The keeper makes a sandbox's
 // namespaces under the sandbox's own id, so that the kernel's per-owner counts (inotify, namespaces) are per sandbox
-// (SECURITY.md E-11).
+// (docs/attacks.md RX-11).
 class ActAs {
  public:
   ActAs(uid_t uid, gid_t gid) noexcept;

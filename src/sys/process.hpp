@@ -24,4 +24,8 @@ Clone clone_process(const CloneOptions& options) noexcept;
 // SIGKILL by pidfd; false when it is already gone.
 bool kill_process(int pidfd) noexcept;
 
+// Lets this process have as many descriptors as the host allows. A shell gives few, for the sake of programs that use
+// select(2).
+void raise_descriptor_limit() noexcept;
+
 }  // namespace cove::sys

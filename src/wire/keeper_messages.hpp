@@ -51,6 +51,7 @@ struct KeeperRequest {
   GroupName group;
   std::uint32_t zygote = 0;  // with `birth`: which line of zygotes; those of one line share their memory's layout
   std::uint32_t reserved2 = 0;
+  std::uint64_t lease_millis = 0;  // with `pause`: how long it may live if no keeper comes after this one
 };
 
 enum class KeeperWord : std::uint32_t {

@@ -14,6 +14,13 @@ enum class SupervisorVerb : std::uint32_t {
   build_template = 2,   // answer, log
   remove_template = 3,  // answer
   sweep_templates = 4,  // answer; removes all but those that are listed, and what builds left
+  require_keys = 5,     // there is a key now: whatever becomes of the database, the next front asks for one
+};
+
+// What the supervisor sends to the front: one byte and one descriptor.
+enum class SupervisorWord : std::uint8_t {
+  keeper = 1,         // the line to a new one, because the one before has died
+  configuration = 2,  // the file as it is now, because somebody asked for it to be read again
 };
 
 inline constexpr std::size_t kMostTemplates = 64;

@@ -21,8 +21,8 @@
 namespace cove::zygote {
 namespace {
 
-// Everything its children could ever read of an environment (SECURITY.md E-10): none of it is anybody's secret. One
-// thread each: a library that starts more before the fork would leave its children waiting for them.
+// Everything its children could ever read of an environment (docs/attacks.md ZY-05): none of it is anybody's secret.
+// One thread each: a library that starts more before the fork would leave its children waiting for them.
 constexpr const char* kEnvironment[] = {
     "PATH=/usr/local/bin:/usr/bin:/bin",
     "LANG=C.UTF-8",

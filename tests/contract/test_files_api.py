@@ -7,7 +7,7 @@ import time
 import urllib.parse
 
 import pytest
-from conftest import wait_until
+from conftest import meanwhile, wait_until
 from server import at
 
 DATA = bytes(range(256)) * 40  # 10240 bytes
@@ -70,18 +70,10 @@ def test_set_id_bits_are_not_given(server, sandbox):
 
 def test_writing_replaces_whole_files_and_a_reader_never_sees_half(server, sandbox):
     write(server, sandbox, "f", b"a" * 1_000_000)
-    stop, seen = threading.Event(), set()
-
-    def look():
-        while not stop.is_set():
-            seen.add(server.out(sandbox, "head -c 1 f; wc -c <f"))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    for number in range(6):
-        assert write(server, sandbox, "f", (b"b" if number % 2 else b"a") * 1_000_000).status == 200
-    stop.set()
-    thread.join(10)
+    seen = set()
+    with meanwhile(lambda: seen.add(server.out(sandbox, "head -c 1 f; wc -c <f"))):
+        for number in range(6):
+            assert write(server, sandbox, "f", (b"b" if number % 2 else b"a") * 1_000_000).status == 200
     assert seen <= {"a1000000\n", "b1000000\n"}
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from conftest import COVE, wait_until
+from conftest import COVE, fair, wait_until
 from kernels import RESULT, Kernel
 from server import at, new_id
 
@@ -81,7 +81,7 @@ def test_it_is_gone_when_delete_returns(server, box, hook):
         kernel.run(hook)
     began = time.monotonic()
     assert server.delete(kernel.at(), timeout=20).status == 204
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < fair(3)
     assert server.sh(box, f"test -d /proc/{pid}")["exitCode"] == 1
     if waiting:
         assert (waiting()["reason"], waiting()["status"]) == ("cancelled", "error")
@@ -280,10 +280,9 @@ def test_a_stream_of_events(shared):
 
 
 def test_output_comes_while_the_cell_runs(shared):
-    with shared.stream("import time\nprint('now'); time.sleep(1.5); print('later')") as stream:
-        began = time.monotonic()
-        stream.until(lambda data: data["type"] == "stdout")
-        assert time.monotonic() - began < 1
+    with shared.stream("import os, time\nprint('now')\nwhile not os.path.exists('heard'): time.sleep(0.02)\nprint('later')") as stream:
+        stream.until(lambda data: data["type"] == "stdout" and data["data"] == "now\n")
+        shared.server.out(shared.sandbox, "touch heard")
         stream.until(lambda data: data["type"] == "end")
 
 
@@ -334,7 +333,7 @@ def test_an_interrupt_ends_the_cell_and_keeps_the_state(shared, code):
     time.sleep(0.15)
     assert shared.post("interrupt").status == 204
     result = waiting()
-    assert time.monotonic() - began < 5 and (result["status"], result["reason"], result["error"]["name"]) == ("error", "exited", "KeyboardInterrupt")
+    assert time.monotonic() - began < fair(5) and (result["status"], result["reason"], result["error"]["name"]) == ("error", "exited", "KeyboardInterrupt")
     assert shared.value("kept") == "'here'"
     assert shared.post("interrupt").status == 204, "of one that is idle"
     assert shared.value("kept") == "'here'"
@@ -343,7 +342,7 @@ def test_an_interrupt_ends_the_cell_and_keeps_the_state(shared, code):
 def test_a_cell_that_takes_too_long_is_interrupted(shared):
     shared.run("kept = [1]")
     result = shared.run("kept.append(2)\n" + BUSY, timeoutSeconds=0.4)
-    assert (result["status"], result["reason"], result["error"]["name"]) == ("error", "timeout", "KeyboardInterrupt") and 350 < result["durationMs"] < 2000
+    assert (result["status"], result["reason"], result["error"]["name"]) == ("error", "timeout", "KeyboardInterrupt") and 350 < result["durationMs"] < fair(2000)
     assert shared.value("kept") == "[1, 2]"
 
 
@@ -352,7 +351,7 @@ def test_one_that_will_not_be_interrupted_is_killed_and_so_is_its_kernel(kernel)
     kernel.busy()
     waiting = kernel.background("print('never')")
     result = result_of_first()
-    assert (result["status"], result["reason"]) == ("error", "timeout") and 2000 < result["durationMs"] < 5000 and result["note"]
+    assert (result["status"], result["reason"]) == ("error", "timeout") and 2000 < result["durationMs"] < fair(5000) and result["note"]
     assert (waiting()["status"], waiting()["reason"]) == ("aborted", "kernel_died")
     answer = kernel.post("execute", {"code": "1"})
     assert (answer.status, answer.code) == (409, "conflict") and "in time" in answer.json["error"]
@@ -369,7 +368,7 @@ def test_everybody_who_waits_hears_at_once_that_the_kernel_died(kernel, code, no
     assert (result["status"], result["reason"]) == ("error", "kernel_died") and note in result["note"], result
     for other in others:
         assert (other()["status"], other()["reason"], other()["stdout"]) == ("aborted", "kernel_died", "") and note in other()["note"]
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < fair(2.5)
     dead = kernel.get().json
     assert dead["state"] == "dead" and note in dead["note"]
     for path, body in (("execute", {"code": "1"}), ("complete", {"code": "a"}), ("interrupt", None), ("history", {})):
@@ -418,11 +417,11 @@ def test_kernels_of_a_sandbox_share_files_and_nothing_else(shared, kernel):
     shared.run("mine = 1; open('/workspace/shared.txt', 'w').write('hello')")
     assert kernel.run("mine")["error"]["name"] == "NameError"
     assert kernel.out("print(open('shared.txt').read())") == "hello\n"
-    slow = shared.background("import time; time.sleep(1.5)")
+    slow = shared.background("import os, time\nwhile not os.path.exists('answered'): time.sleep(0.02)")
     shared.busy()
-    began = time.monotonic()
-    assert kernel.value("1") == "1" and time.monotonic() - began < 1, "they do not wait for each other"
-    slow()
+    assert kernel.value("1") == "1", "they do not wait for each other"
+    kernel.run("open('answered', 'w')")
+    assert slow()["status"] == "ok"
 
 
 def test_cells_of_one_kernel_run_in_their_order(shared):

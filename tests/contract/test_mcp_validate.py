@@ -1,4 +1,6 @@
 """validate_code: what each language's own reader says, what is said where there is none, and files that are saved on the way."""
+import shlex
+
 import pytest
 from conftest import COVE
 from mcp_tools import Client, text_of
@@ -152,7 +154,7 @@ mkdir {directory}/upper {directory}/work
 mount -t overlay overlay -o lowerdir=/usr,upperdir={directory}/upper,workdir={directory}/work /usr
 cd /usr/bin
 rm -f python3* node* esbuild* ruby* bash* rbash zsh* fish* perl* php* luac* javac* dash sh
-exec {COVE} "$@"' cove "$@"
+exec "$0" "$@"' {shlex.quote(COVE)} "$@"
 """)
     script.chmod(0o755)
     with Server(binary=script) as running:

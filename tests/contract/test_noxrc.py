@@ -11,8 +11,9 @@ import tarfile
 import termios
 import time
 
+import lifeline
 import pytest
-from conftest import COVE, PATIENCE, end
+from conftest import COVE, PATIENCE, end, new_marker, processes_with, wait_until
 from server import new_id
 
 
@@ -133,8 +134,9 @@ def test_upload_and_download(nox, server, sandbox, workdir):
 
 
 def test_ctrl_c_is_130(server, sandbox):
-    process = subprocess.Popen([COVE, "noxrc", "--base-url", f"http://127.0.0.1:{server.port}", "exec", sandbox, "sleep", "30"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1)
+    marker = new_marker()
+    process = subprocess.Popen([COVE, "noxrc", "--base-url", f"http://127.0.0.1:{server.port}", "exec", sandbox, "sh", "-c", "sleep 30", marker], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert wait_until(lambda: set(processes_with(marker)) - {process.pid})
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err.decode()) == (130, "✗ Interrupted by user\n")
@@ -197,7 +199,7 @@ def test_shell_on_a_terminal_has_colours_and_ends_at_ctrl_c(server, sandbox):
 
 @pytest.fixture
 def local():
-    name = new_id("nox")
+    name = new_id(lifeline.directory.name)  # its files lie in /tmp, whatever the temporary directory of a run is
     directory = pathlib.Path(f"/tmp/noxrunner_sandbox_{name}")
 
     def run(*words, **options):
@@ -301,8 +303,9 @@ def test_local_shell(local):
 
 
 def test_local_ctrl_c(local):
-    process = subprocess.Popen([COVE, "noxrc", "--local-test", "exec", local.name, "sleep", "30"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(2)
+    marker = new_marker()
+    process = subprocess.Popen([COVE, "noxrc", "--local-test", "exec", local.name, "sh", "-c", "sleep 30", marker], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert wait_until(lambda: [pid for pid in processes_with(marker) if open(f"/proc/{pid}/comm").read() == "sh\n"], PATIENCE)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "✗ Interrupted by user" in err.decode()

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from conftest import new_marker, processes_with, wait_until
+from conftest import fair, new_marker, processes_with, wait_until
 from noxclient import NoxClient
 from server import at
 
@@ -20,7 +20,7 @@ def test_the_four_fields_are_always_there(server, sandbox):
         assert type(result["stdout"]) is str and type(result["stderr"]) is str
     result = server.sh(sandbox, "echo partial line; echo boom >&2; exit 3")
     assert (result["exitCode"], result["stdout"], result["stderr"], result["reason"]) == (3, "partial line\n", "boom\n", "exited")
-    assert 0 <= result["durationMs"] < 5000 and "cpuMs" in result
+    assert 0 <= result["durationMs"] < fair(5000) and "cpuMs" in result
 
 
 @pytest.mark.parametrize("body", INVALID_COMMANDS)
@@ -139,7 +139,7 @@ def test_a_timeout_is_124_keeps_the_output_and_says_so_on_a_line_of_its_own(serv
     result = server.sh(sandbox, "echo before; printf 'no newline' >&2; sleep 60", timeoutSeconds=1)
     assert (result["exitCode"], result["stdout"], result["reason"]) == (124, "before\n", "timeout")
     assert result["stderr"] == "no newline\nCommand timed out after 1 seconds\n"
-    assert 950 <= result["durationMs"] <= 1800
+    assert 950 <= result["durationMs"] <= fair(1800)
     fraction = server.exec(sandbox, "sleep", "60", timeoutSeconds=0.3)
     assert fraction["exitCode"] == 124 and "timed out after 0.3 seconds" in fraction["stderr"]
 
@@ -173,7 +173,7 @@ def test_what_an_exec_leaves_in_the_background_lives_on(server, sandbox, how):
     marker = new_marker()
     began = time.monotonic()
     result = server.sh(sandbox, LEFT[how].format(p=f"sh -c 'sleep 600; : {marker}'"))
-    assert result["exitCode"] == 0 and time.monotonic() - began < 5
+    assert result["exitCode"] == 0 and time.monotonic() - began < fair(5)
     time.sleep(0.3)
     assert server.exec(sandbox, "true")["exitCode"] == 0
     assert processes_with(marker)
@@ -265,7 +265,7 @@ def test_a_client_with_a_3_second_timeout_gets_the_result_of_an_8_second_command
     client = NoxClient(f"http://127.0.0.1:{server.port}", timeout=3)
     result = client.exec(sandbox, ["sh", "-c", "sleep 8; echo made it"], timeout_seconds=60)
     assert result["stdout"] == "made it\n" and result["exitCode"] == 0
-    assert 7900 < result["durationMs"] < 9500
+    assert 7900 < result["durationMs"] < fair(9500)
 
 
 def test_a_quick_answer_has_a_length_and_a_slow_one_begins_after_a_second_with_blanks(server, sandbox):
@@ -307,15 +307,14 @@ def test_execs_of_one_and_of_several_sessions_run_at_the_same_time(server):
     results = []
 
     def work(name, number):
-        results.append((number, server.sh(name, f"sleep 1; echo {number}")["stdout"].strip()))
+        # None ends before all eight of its sandbox have begun.
+        results.append((number, server.sh(name, f"touch begun{number}; until [ $(ls | wc -l) = 8 ]; do sleep 0.05; done; echo {number}", timeoutSeconds=30)["stdout"].strip()))
 
     threads = [threading.Thread(target=work, args=(names[number % 3], number)) for number in range(24)]
-    began = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(40)
     assert sorted(results) == [(number, str(number)) for number in range(24)]
-    assert time.monotonic() - began < 6
     for name in names:
         server.delete(at(name))

@@ -1,12 +1,14 @@
 """Tokens of an authorization server, which open the server beside its keys. Signed here with openssl, as such a server does."""
 import base64
+import contextlib
+import http.client
 import json
 import subprocess
 import time
 
 import pytest
 from conftest import cove
-from server import Server
+from server import Server, at
 
 ISSUER, RESOURCE = "https://Auth.example/tenant", "https://cove.example/mcp"
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -101,6 +103,17 @@ def test_each_subject_is_a_tenant_of_its_own_and_a_new_token_is_the_same_one(ser
     assert server.put("/v1/sandboxes/same-name", {}, headers=anna).status == 200
     assert server.get("/v1/sandboxes/same-name", headers=again).status == 200
     assert server.get("/v1/sandboxes/same-name", headers=ben).status == 404
+
+
+def test_a_stream_ends_with_the_token_that_opened_it(server, signer):
+    # Clocks may differ by a minute.
+    lasts, ends = signer.token(sub="berta"), signer.token(exp=int(time.time()) - 56)
+    with server.sse("/v1/events", headers={"Authorization": f"Bearer {lasts}"}) as longer, server.sse("/v1/events", headers={"Authorization": f"Bearer {ends}"}) as shorter:
+        assert longer.status == shorter.status == 200
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            assert shorter.next() is None, "nothing happens here but its end"
+        made = server.put(at("after"), {}, headers={"Authorization": f"Bearer {lasts}"})
+        assert made.status == 200 and longer.next()["event"] == "created", "the other goes on"
 
 
 def test_nobody_operates_by_a_token(server, signer):

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from conftest import new_marker, processes_with, wait_until
+from conftest import fair, new_marker, processes_with, wait_until
 from server import at, joined, new_id
 
 SANDBOX_FIELDS = {"id", "podName", "state", "createdAt", "expiresAt", "ttlSeconds", "template", "limits", "isolation", "network", "env", "labels", "metadata", "processes", "notes"}
@@ -339,19 +339,19 @@ def test_standard_input_that_cannot_be_is_400(server, sandbox, fields):
 
 
 def test_exec_as_a_stream_of_events_comes_as_it_happens(server, sandbox):
-    began = time.monotonic()
-    with server.sse(at(sandbox, "exec"), "POST", {"cmd": ["sh", "-c", "echo one; sleep 1; echo two >&2; sleep 1; printf '\\377'; exit 3"]}) as stream:
+    with server.sse(at(sandbox, "exec"), "POST", {"cmd": ["sh", "-c", "echo one; until [ -e heard ]; do sleep 0.02; done; echo two >&2; sleep 1; printf '\\377'; exit 3"]}) as stream:
         assert stream.status == 200 and stream.headers["Content-Type"] == "text/event-stream"
         first = stream.next()
         assert first == {"id": 1, "event": "started", "data": {"seq": 1, "type": "started", "processId": first["data"]["processId"]}}
         second = stream.next()
-        assert second["data"] == {"seq": 2, "type": "stdout", "data": "one\n"} and time.monotonic() - began < 0.9
+        assert second["data"] == {"seq": 2, "type": "stdout", "data": "one\n"}
+        server.out(sandbox, "touch heard")
         rest = list(stream)
     assert [event["data"]["seq"] for event in rest] == [3, 4, 5]
     assert rest[0]["data"]["type"] == "stderr" and rest[1]["data"]["base64"] == base64.b64encode(b"\xff").decode()
     end = rest[-1]["data"]
     assert (end["type"], end["exitCode"], end["signal"], end["reason"], end["stdoutBytes"], end["stderrBytes"]) == ("end", 3, None, "exited", 5, 4)
-    assert 1900 < end["durationMs"] < 3000 and "cpuMs" in end
+    assert end["durationMs"] > 900 and "cpuMs" in end
 
 
 def test_a_streamed_exec_has_no_output_limit_and_loses_nothing(server, sandbox):
@@ -387,7 +387,7 @@ def test_a_slow_reader_slows_the_command_and_nobody_else(server, sandbox):
         time.sleep(1)
         began = time.monotonic()
         assert server.exec(sandbox, "echo", "x")["stdout"] == "x\n"
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < fair(1)
         events = [event["data"] for event in stream]
     assert sum(len(event["data"]) for event in events if event["type"] == "stdout") == 30_000_000
 

@@ -20,7 +20,7 @@ class Store(http.server.ThreadingHTTPServer):
     def __init__(self, tls=None):
         super().__init__(("127.0.0.1", 0), Asked)
         self.asked, self.fetched, self.now, self.most, self.lock, self.gate = [], [], 0, 0, threading.Lock(), None
-        self.documents = {"gns://a": b"document a", "gns://big": b"x" * 300000}
+        self.documents = {"gns://a": b"document a", "gns://elsewhere": b"document elsewhere", "gns://big": b"x" * 300000}
         self.scheme = "https" if tls else "http"
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_side=True)
@@ -56,7 +56,8 @@ class Asked(http.server.BaseHTTPRequestHandler):
             return self.answer(403, {"cause": "no"})
         if docid == "gns://odd":
             return self.answer(200, {"authrequest": ["GET"], "name": "x"})
-        target = {"gns://inside": "http://169.254.169.254/latest/", "gns://loop": "http://127.0.0.1:1/", "gns://file": "file:///etc/passwd"}.get(docid, f"{store.url}/objects/{docid[6:]}")
+        elsewhere = getattr(store, "elsewhere", None) or store
+        target = {"gns://elsewhere": f"{elsewhere.url}/objects/elsewhere", "gns://inside": "http://169.254.169.254/latest/", "gns://loop": "http://127.0.0.1:1/", "gns://file": "file:///etc/passwd"}.get(docid, f"{store.url}/objects/{docid[6:]}")
         grant = {"authrequest": ["GET", target, "Authorization: AWS key:sig=", "Host: objects.example", "x-amz-date: Wed, 10 Sep 2025 15:22:51 GMT"], "name": "of the store.txt", "size": 10, "rev": asked.get("rev") or "rev-1"}
         if docid == "gns://updir":
             grant["name"] = "../../etc/evil"
@@ -177,11 +178,29 @@ def test_a_caller_may_not_name_an_address_of_the_inside(server, store, name, add
 def test_the_servers_token_is_for_its_own_store(server, store, name):
     other = Store()
     with Server("--drain", "1s", "--workspace-efast-places", f"127.0.0.1:{other.server_address[1]}", env={"EFAST_DOWNLOADER_URL": store.url, "EFAST_TOKEN": "secret-of-the-server"}) as second:
-        assert result(pull(second, "s", {"docid": "gns://a"}, efast_url=other.url))["success_count"] == 1, "the operator lists it"
-        assert other.asked[-1][1].strip() == "Bearer"
         assert result(pull(second, "s", {"docid": "gns://a"}, efast_url=store.url + "/"))["success_count"] == 1
         assert store.asked[-1][1] == "Bearer secret-of-the-server"
+        assert result(pull(second, "s", {"docid": "gns://a"}, efast_url=other.url))["success_count"] == 0
+        assert other.asked == [], "the operator lists it for what its own store grants, not as a store"
     other.shutdown()
+
+
+def test_inside_places_are_for_what_the_operators_own_store_grants(store):
+    objects = Store()
+    store.elsewhere = objects
+    flags = "--drain", "1s", "--workspace-efast-places", f"127.0.0.1:{objects.server_address[1]}"
+    try:
+        with Server(*flags, env={"EFAST_DOWNLOADER_URL": store.url}) as own:
+            assert result(pull(own, "s", {"docid": "gns://elsewhere", "savename": "f"}))["success_count"] == 1
+            assert objects.fetched[-1][0] == "/objects/elsewhere"
+        with Server(*flags, env={"EFAST_DOWNLOADER_URL": "http://efast.invalid:1"}) as other:
+            before = len(objects.fetched), len(store.asked)
+            assert result(pull(other, "s", {"docid": "gns://elsewhere", "savename": "f"}, efast_url=store.url))["failed_count"] == 1
+            assert result(pull(other, "s", {"docid": "gns://a", "savename": "f"}, efast_url=objects.url))["failed_count"] == 1
+            assert (len(objects.fetched), len(store.asked)) == before
+    finally:
+        objects.shutdown()
+        store.elsewhere = None
 
 
 def test_the_servers_token_is_for_no_other_address_there(server, store, name):
@@ -190,8 +209,8 @@ def test_the_servers_token_is_for_no_other_address_there(server, store, name):
         answer = pull(server, name, {"docid": "gns://a"}, efast_url=address)
         assert answer.status == 500 and "Batch download failed" in answer.json["detail"], address
     assert len(store.asked) == before
-    pull(server, name, {"docid": "gns://a"}, efast_url=store.url + "/elsewhere")
-    assert store.asked[-1][0].startswith("/elsewhere/") and store.asked[-1][1].strip() == "Bearer"
+    assert result(pull(server, name, {"docid": "gns://a"}, efast_url=store.url + "/elsewhere"))["failed_count"] == 1
+    assert len(store.asked) == before, "an inside host is no store for a caller, whatever its path"
 
 
 @pytest.mark.parametrize("leaving", ["the caller", "the session"])

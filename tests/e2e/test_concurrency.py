@@ -2,10 +2,11 @@
 import contextlib
 import os
 import pathlib
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import new_marker, processes_with, python, started
+from conftest import COVE, cove, new_marker, processes_with, python, started
 
 
 def test_twenty_runs_at_once_are_all_right():
@@ -36,3 +37,12 @@ def test_a_neighbour_that_hits_every_limit_harms_nobody():
         good = [pool.submit(python, f"print({n})", "--timeout", "50s") for n in range(8)]
         assert [run.result().out for run in good] == [f"{n}\n" for n in range(8)]
         assert [run.result().reason for run in bad] == ["timeout", "oom", "timeout", "timeout"]
+
+
+def test_different_builds_of_cove_share_a_state_directory(workdir):
+    """Each has a root of its own there, and sweeps those of others that nobody holds at that moment."""
+    builds = [shutil.copy(COVE, workdir / f"cove{number}") for number in range(3)]
+    state = {"COVE_STATE_DIR": str(workdir / "state")}
+    with ThreadPoolExecutor(6) as pool:
+        runs = list(pool.map(lambda number: cove("run", "--", "echo", "works", binary=builds[number % 3], env=state), range(60)))
+    assert {(run.status, run.out, run.err) for run in runs} == {(0, "works\n", "")}

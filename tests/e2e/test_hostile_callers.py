@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 
+import lifeline
 from conftest import COVE, PATIENCE, cove, python, run_json, started, wait_until
 
 
@@ -40,9 +41,11 @@ def test_a_file_name_cannot_speak_to_the_callers_terminal(workdir):
 
 
 def test_a_group_left_by_an_earlier_process_of_the_same_pid_is_taken_over():
-    own = next(line.split(":", 2)[2] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if ":memory:" in line)
-    script = f"mkdir /sys/fs/cgroup/memory{own}/cove-$$ && exec {COVE} run -- echo ran"
-    assert subprocess.run(["sh", "-c", script], capture_output=True, timeout=PATIENCE).stdout == b"ran\n"
+    with started("run", "--", "sh", "-c", "echo up; read end") as process:
+        assert process.stdout.readline() == b"up\n"
+        places = [parent for parent, name in lifeline.groups() if name == f"cove-{process.pid}"]
+    script = 'for place in "$@"; do mkdir "$place/cove-$$" || exit; done; exec "$0" run -- echo ran'
+    assert places and subprocess.run(["sh", "-c", script, COVE, *places], capture_output=True, timeout=PATIENCE).stdout == b"ran\n"
 
 
 def test_a_killed_keeper_leaves_nothing_running():

@@ -1,4 +1,4 @@
-"""R: what happens when something breaks. Named after the rows of SECURITY.md, section 4; the figures of the long runs are met with COVE_SOAK=1.
+"""R: what happens when something breaks. Named after the rows of docs/attacks.md; the figures of the long runs are met with COVE_SOAK=1.
 
 Faults are put into system calls from outside (strace), so that the program tested is the program shipped."""
 import concurrent.futures
@@ -7,17 +7,18 @@ import json
 import os
 import pathlib
 import random
-import shutil
+import shlex
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
 import pytest
 
 import server as server_module
-from conftest import COVE, HostState, leaving_nothing, new_marker, processes_with, wait_until
+from conftest import COVE, HostState, fair, leaving_nothing, new_marker, processes_with, wait_until
 from hostile import (PATIENT, SOAK, alive, bounded_memory, cpu_seconds, descriptors, front, head, idle, inits, make_key, memory_kib, metric, server_with_tenants)
 from server import Server, at, joined, new_id, tar_gz
 
@@ -337,7 +338,7 @@ def test_R_03_an_init_killed_from_outside_is_noticed_within_a_second(patient):
             os.kill(init, signal.SIGKILL)
             began = time.monotonic()
             result = running.result(10)
-        assert result["reason"] == "sandbox_gone" and time.monotonic() - began < 1, result
+        assert result["reason"] == "sandbox_gone" and time.monotonic() - began < fair(1), result
         assert wait_until(lambda: server.get(at(name)).status == 404, 1)
         events = [event["type"] for event in server.get("/v1/events?from=1").json["events"] if event["sandbox"] == name]
         assert events[-2:] == ["died", "deleted"] or "died" in events, events
@@ -351,7 +352,7 @@ def test_R_03_a_command_that_kills_what_watches_over_it_ends_and_is_told(patient
     for script in ("kill -9 $PPID; sleep 0.2; exit 3", "kill -9 $PPID; sleep 20", "kill -STOP $PPID; exit 3", "trap '' TERM HUP; kill -9 -1; sleep 1"):
         began = time.monotonic()
         answer = server.post(at(name, "exec"), {"cmd": ["sh", "-c", script], "timeoutSeconds": 2}, timeout=15)
-        assert answer.status == 200 and time.monotonic() - began < 8, (script, answer)
+        assert answer.status == 200 and time.monotonic() - began < fair(8), (script, answer)
         assert answer.json["reason"] in ("exited", "signalled", "timeout", "sandbox_gone"), answer
         assert server.exec(name, "echo", "hi")["stdout"] == "hi\n", script
     server.delete(at(name))
@@ -363,8 +364,7 @@ def test_R_03_a_command_that_kills_what_watches_over_it_ends_and_is_told(patient
 @contextlib.contextmanager
 def small_filesystem(size):
     """A tmpfs of so many bytes, to be filled to its last block."""
-    place = pathlib.Path(f"/tmp/cove-test-small-{os.getpid()}-{random.randrange(1 << 30)}")
-    place.mkdir()
+    place = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-small-"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "small", str(place)], check=True)
     try:
         yield place
@@ -412,7 +412,7 @@ def test_R_05_a_full_state_directory_is_503_and_over_when_there_is_room(patient)
             server.kill9()
             (place / "filler").unlink()
             server.start()
-            assert server.started_in < 5 and server.exec(name, "cat", "a")["stdout"] == "b"
+            assert server.started_in < fair(5) and server.exec(name, "cat", "a")["stdout"] == "b"
             assert server.process(name, process)["state"] == "running"
             fill(place)
             (place / "filler").unlink()
@@ -432,8 +432,7 @@ def test_R_05_a_full_state_directory_at_start_says_so(patient):
                 server.start()
             assert "No space left" in str(refused.value) or "full" in str(refused.value), refused.value
         finally:
-            server.popen and server.popen.poll() is None and server.stop()
-            shutil.rmtree(server.directory, ignore_errors=True)
+            server.discard()
 
 
 # --- R-06
@@ -442,7 +441,7 @@ def test_R_05_a_full_state_directory_at_start_says_so(patient):
 def few_descriptors(monkeypatch, workdir):
     """Servers started now may have 256 descriptors in each process."""
     wrapper = workdir / "cove"
-    wrapper.write_text(f'#!/bin/sh\nulimit -n 256\nexec {COVE} "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nulimit -n 256\nexec {shlex.quote(COVE)} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setattr(server_module, "COVE", str(wrapper))
 
@@ -682,7 +681,7 @@ def test_R_04_a_keeper_that_hangs_is_noticed_and_replaced(patient):
     try:
         began = time.monotonic()
         answer = attempt(lambda: server.put(at("while-it-hangs"), {}, timeout=10))
-        assert answer is not None and (answer.status == 200 or answer.status in PATIENT) and time.monotonic() - began < 8, answer
+        assert answer is not None and (answer.status == 200 or answer.status in PATIENT) and time.monotonic() - began < fair(8), answer
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(stopped, signal.SIGCONT)

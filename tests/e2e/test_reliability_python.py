@@ -1,4 +1,4 @@
-"""R-10 and R-11 in short: some kernels at once, and runs and cells of every kind. `make soak` does the same with the figures of SECURITY.md."""
+"""R-10 and R-11 in short: some kernels at once, and runs and cells of every kind. `make soak` does the same in thousands."""
 import os
 import pathlib
 import sys

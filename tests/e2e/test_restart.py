@@ -1,4 +1,4 @@
-"""What survives: the server killed, drained, reloaded, and its parts killed one by one (R-01, R-15, R-16, R-18 of SECURITY.md)."""
+"""What survives: the server killed, drained, reloaded, and its parts killed one by one (R-01, R-15, R-16, R-18 of docs/attacks.md)."""
 import contextlib
 import http.client
 import os
@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from conftest import new_marker, processes_with, wait_until
+from conftest import fair, new_marker, processes_with, wait_until
 from server import Server, at, joined, new_id, tar_gz
 
 PROMPT = 2.0  # seconds until a server that was killed serves again
@@ -47,7 +47,7 @@ def in_background(work):
     thread.start()
 
     def result(patience=15):
-        thread.join(patience)
+        thread.join(fair(patience))
         assert results, "it has not ended"
         return results[0]
 
@@ -82,7 +82,7 @@ def test_after_kill_9_everything_is_there_and_goes_on(fresh_server):
     server.kill9()
     time.sleep(0.5)
     server.restart()
-    assert server.started_in < PROMPT
+    assert server.started_in < fair(PROMPT)
 
     after = server.get(at(name)).json
     for field in ("id", "podName", "state", "createdAt", "ttlSeconds", "template", "limits", "env", "labels", "metadata", "processes", "notes"):
@@ -281,7 +281,7 @@ def test_the_front_alone_is_killed_and_started_again(fresh_server):
                 return server.get("/healthz", timeout=2).status == 200
 
         assert wait_until(lambda: named(server, "cove-front") not in (None, front) and healthy(), 5)
-        assert time.monotonic() - began < PROMPT
+        assert time.monotonic() - began < fair(PROMPT)
         assert server.out(name, "echo alive") == "alive\n"
     lines = numbers(server.output(name, process))
     assert lines == list(range(len(lines))) and server.popen.poll() is None
@@ -332,7 +332,7 @@ def test_twenty_crashes_at_random_moments_lose_nothing_and_leave_nothing(fresh_s
         stop.set()
         for thread in threads:
             thread.join(60)
-    assert slowest < PROMPT
+    assert slowest < fair(PROMPT)
     assert odd == []
     for name, process in busy.items():
         lines = numbers(server.output(name, process))
@@ -363,7 +363,7 @@ def test_a_killed_keeper_is_replaced_and_the_sandboxes_are_still_there(fresh_ser
         assert running().get("stdout") == "finished\n"
         began = time.monotonic()
         assert server.put(at(new_id()), {"ttlSeconds": 30}).status == 200
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < fair(3)
         assert server.keeper() not in (None, keeper)
         assert server.get("/healthz").status == 200
         assert server.get(at(name)).json["usage"]["memoryBytes"] > 0
@@ -404,7 +404,7 @@ def test_a_sandbox_whose_init_is_killed_ends_alone_and_typed(fresh_server):
     os.kill(init_of(server, victim), signal.SIGKILL)
     killed = time.monotonic()
     result = running()
-    assert time.monotonic() - killed < 1
+    assert time.monotonic() - killed < fair(1)
     assert result.status == 200 and (result.json["exitCode"], result.json["reason"]) == (137, "sandbox_gone")
     assert wait_until(lambda: server.get(at(victim)).status == 404, 1)
     assert server.post(at(victim, "exec"), {"cmd": ["true"]}).status == 404
@@ -444,7 +444,7 @@ def test_state_of_another_boot_is_swept(fresh_server):
             stale = {**row, "id": f"{number:026x}"[-len(row["id"]):].rjust(len(row["id"]), "a"), "name": f"stale-{number}", "pod_name": f"sbx-{number:010x}", "init_pid": 1, "cgroup": f"/cove-none/{number}"}
             opened.execute(f"INSERT INTO sandboxes ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", [stale[column] for column in columns])
     server.restart()
-    assert server.started_in < PROMPT
+    assert server.started_in < fair(PROMPT)
     assert server.get("/v1/sandboxes?limit=1000").json["sandboxes"] == []
     assert wait_until(lambda: not processes_with(marker), 10)
     for name in (*names, "stale-7"):
@@ -464,14 +464,14 @@ def test_sigterm_drains(fresh_server):
     server.terminate()
     began = time.monotonic()
     assert wait_until(lambda: server.get("/healthz").status == 503, 2)
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < fair(0.2)
     for method, path, body in [("PUT", at("new"), {}), ("POST", "/v1/sandboxes", {}), ("POST", at(name, "exec"), {"cmd": ["true"]}), ("POST", at(name, "processes"), {"cmd": ["true"]}), ("GET", at(name, "files/download"), None)]:
         answer = server.request(method, path, body)
         assert (answer.status, answer.code) == (503, "unavailable"), (path, answer)
         assert int(answer.headers["Retry-After"]) >= 1
     assert [result()["stdout"] for result in running] == ["1\n", "1.5\n", "2\n", "2.5\n"]
     assert server.popen.wait(10) == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < fair(5)
 
 
 def test_what_outlasts_the_drain_is_ended_and_told_so(fresh_server):
@@ -484,7 +484,7 @@ def test_what_outlasts_the_drain_is_ended_and_told_so(fresh_server):
     began = time.monotonic()
     result = running()
     assert (result["reason"], result["exitCode"], result["stdout"]) == ("shutdown", 137, "begun\n") and "shutting down" in result["stderr"]
-    assert server.popen.wait(10) == 0 and 0.4 < time.monotonic() - began < 3
+    assert server.popen.wait(10) == 0 and 0.4 < time.monotonic() - began < fair(3)
 
 
 def test_a_second_sigterm_ends_it_fast(fresh_server):
@@ -498,7 +498,7 @@ def test_a_second_sigterm_ends_it_fast(fresh_server):
     began = time.monotonic()
     server.terminate()
     assert server.popen.wait(10) == 0
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < fair(2)
     result = running()
     assert isinstance(result, Exception) or result["reason"] == "shutdown"
 
@@ -513,7 +513,7 @@ def test_an_idle_server_stops_at_once_and_open_streams_do_not_hold_it(fresh_serv
         watch.comment()
         began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < fair(5)
 
 
 def test_on_exit_destroy_leaves_nothing_for_the_next_start(fresh_server):
@@ -604,7 +604,7 @@ def test_restarts_are_prompt_with_many_sandboxes(fresh_server):
     for name in names:
         server.out(name, f"echo {name} >mine")
     server.restart()
-    assert server.started_in < PROMPT
+    assert server.started_in < fair(PROMPT)
     for name in names:
         assert server.out(name, "cat mine") == name + "\n"
 

@@ -4,11 +4,13 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import signal
 import termios
 
 import pytest
-from conftest import PATIENCE, HostState, cove, new_marker, processes_with, started, wait_until
+from conftest import COVE, PATIENCE, HostState, cove, new_marker, processes_with, started, wait_until
+from newborns import BORN, Program, warm
 
 
 @pytest.mark.parametrize("name, status", [("INT", 130), ("TERM", 143), ("HUP", 129)])
@@ -100,6 +102,44 @@ def test_a_signal_while_a_large_directory_is_copied_in_is_told_as_such(workdir):
         assert wait_until(lambda: any("cove-init" in name for name in HostState.processes() - others))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
+
+
+@pytest.mark.parametrize("name", ["INT", "HUP"])
+def test_a_signal_that_whoever_started_cove_ignores_cancels_nothing(name):
+    """So do shells for what runs in the background of a script, and nohup."""
+    number = getattr(signal, "SIG" + name)
+    with started("run", "--", "sh", "-c", "echo up; read word; echo $word", preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)) as process:
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(number)
+        process.stdin.write(b"whole\n")
+        process.stdin.close()
+        assert process.stdout.read() == b"whole\n"
+        assert process.wait(PATIENCE) == 0
+
+
+DEAF = ["env", "--ignore-signal", "--block-signal"]
+STATUS = "import re; print(*re.findall('Sig(?:Blk|Ign):\\t(.*)', open('/proc/self/status').read()))"
+OF_PYTHON = "0" * 16 + " 0000000001001000\n"  # it ignores SIGPIPE and SIGXFSZ itself
+
+
+def test_programs_inherit_no_disposition_of_whoever_started_cove():
+    run = cove(*DEAF[1:], COVE, "run", "--", "cat", "/proc/self/status", binary=DEAF[0])
+    assert re.findall(r"Sig(?:Blk|Ign):\t(.*)", run.out) == ["0" * 16] * 2, run.err
+    assert cove(*DEAF[1:], COVE, "run", "-c", STATUS, binary=DEAF[0]).out == OF_PYTHON
+
+
+def test_programs_inherit_no_disposition_of_whoever_started_the_server(workdir, fresh_server):
+    deaf = workdir / "deaf"
+    deaf.write_text(f"#!/bin/sh\nexec {' '.join(DEAF)} {shlex.quote(COVE)} \"$@\"\n")
+    deaf.chmod(0o755)
+    server = fresh_server(binary=deaf, warm=True)
+    name = server.create()
+    assert re.findall(r"Sig(?:Blk|Ign):\t(.*)", server.exec(name, "cat", "/proc/self/status")["stdout"]) == ["0" * 16] * 2
+    assert server.exec(name, "python3", "-c", STATUS)["stdout"] == OF_PYTHON
+    warm(server)  # from here on interpreters are born and not started
+    born = Program(server, BORN + "\n" + STATUS)
+    assert born.out == "True\n" + OF_PYTHON
+    assert server.stop() == 0
 
 
 def pipe_is_empty(fd):

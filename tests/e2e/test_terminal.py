@@ -44,8 +44,9 @@ def test_a_changed_window_size_reaches_the_program():
 
 
 def test_ctrl_c_reaches_the_program_as_sigint():
-    with terminal("-c", "import time\nprint('up', flush=True)\n"
-                        "try: time.sleep(600)\n"
+    with terminal("-c", "import time\ntry:\n"
+                        "    print('up', flush=True)\n"
+                        "    time.sleep(600)\n"
                         "except KeyboardInterrupt: print('interrupted')\nraise SystemExit(5)") as term:
         term.read_until(b"up")
         term.type(b"\x03")

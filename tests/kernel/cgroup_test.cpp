@@ -164,7 +164,7 @@ TEST_P(CgroupTest, StandsStillWhileFrozenAndGoesOnAfterwards) {
   wait(child.pid);
 }
 
-// v1 frozen tasks ignore SIGKILL until they are thawed (SECURITY.md E-12).
+// v1 frozen tasks ignore SIGKILL until they are thawed (docs/attacks.md SG-14).
 TEST_P(CgroupTest, SG_14_KillsWhatIsFrozen) {
   auto group = make();
   const auto child = start(group, [] {

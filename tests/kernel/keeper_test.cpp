@@ -12,9 +12,9 @@
 #include <filesystem>
 
 #include "base/io.hpp"
-#include "cove/one_shot.hpp"
+#include "cli/run/one_shot.hpp"
+#include "guest/init_link.hpp"
 #include "kernel/requirement.hpp"
-#include "sandbox/init_link.hpp"
 #include "sys/record.hpp"
 
 namespace cove::keeper {
@@ -70,8 +70,8 @@ class KeeperTest : public testing::Test {
   }
 
   // A sandbox with its link, once every lock is on.
-  sandbox::InitLink make(const SandboxId& id) {
-    auto ends = sandbox::InitLink::create();
+  guest::InitLink make(const SandboxId& id) {
+    auto ends = guest::InitLink::create();
     EXPECT_TRUE(ends);
     EXPECT_EQ(ask(create_request(id), std::move(ends->second)).word, wire::KeeperWord::created);
     return std::move(ends->first);
@@ -82,7 +82,7 @@ class KeeperTest : public testing::Test {
 };
 
 // Runs until a frame of this type comes; its payload.
-std::string wait_for(sandbox::InitLink& link, wire::FrameType type) {
+std::string wait_for(guest::InitLink& link, wire::FrameType type) {
   std::optional<std::string> found;
   for (int i = 0; i < 200 && !found; ++i) {
     link.flush();
@@ -91,7 +91,7 @@ std::string wait_for(sandbox::InitLink& link, wire::FrameType type) {
     const auto state = link.receive([&](const wire::Frame& frame) {
       if (frame.type == type) found = std::string(frame.payload);
     });
-    if (state == sandbox::InitLink::State::closed) break;
+    if (state == guest::InitLink::State::closed) break;
   }
   EXPECT_TRUE(found) << "frame " << static_cast<int>(type) << " never came";
   return found.value_or("");
@@ -133,7 +133,7 @@ TEST_F(KeeperTest, RefusesWhatIsWrongSaysWhyAndGoesOn) {
     EXPECT_EQ(answer.word, wire::KeeperWord::failed);
     return wire::error_of(answer).code;
   };
-  const auto control = [] { return std::move(sandbox::InitLink::create()->second); };
+  const auto control = [] { return std::move(guest::InitLink::create()->second); };
   EXPECT_EQ(refused(create_request(id), control()), Errc::exists) << "the same id twice";
   EXPECT_EQ(refused(create_request(SandboxId::random())), Errc::invalid) << "no control socket";
   EXPECT_EQ(refused({.verb = wire::KeeperVerb::destroy, .serial = 1, .id = SandboxId::random()}), Errc::not_found);
@@ -240,7 +240,7 @@ TEST(KeeperDeath, NothingOutlivesAKilledFront) {
   if (front == 0) {
     auto keeper = Keeper::start({.state_dir = pattern});
     if (!keeper) ::_exit(1);
-    auto link = sandbox::InitLink::create();
+    auto link = guest::InitLink::create();
     const jail::Limits limits;
     const wire::KeeperRequest request{.verb = wire::KeeperVerb::create,
                                       .serial = 1,

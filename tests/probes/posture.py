@@ -1,4 +1,4 @@
-"""SECURITY.md 5.14: everything a process can see of its own standing, then waits for a line so that the host can look as well."""
+"""Everything a process can see of its own standing, then waits for a line so that the host can look as well."""
 import os
 import stat
 import sys

@@ -178,7 +178,7 @@ for code in (0x1003, 0x1011, 0x1012, 0x2001, 0x4001, 0x5001, 0x9999):
     tried_call(f"arch:{code:#x}", "arch_prctl", code, BAD)
 tried_call("odd:map_shadow_stack", "map_shadow_stack", 0, 4096, 0)
 
-# SC-21 (alone; with a neighbour in test_xt)
+# SC-21 (alone; with a neighbour in test_neighbours)
 tried_call("watch:fanotify_init", "fanotify_init", 0, 0)
 tried_call("watch:fanotify_init-unprivileged", "fanotify_init", 0x200, 0)
 tried_call("watch:fanotify_mark", "fanotify_mark", 0, 1, 1, -100, BAD)

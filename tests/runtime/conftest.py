@@ -1,4 +1,5 @@
 """What the tests of the Python runtime share: one warm parent, and kernels of it."""
+import lifeline
 import pytest
 import runtimes
 
@@ -12,13 +13,16 @@ def warm():
 
 @pytest.fixture(params=["warm", "cold"])
 def start(request):
-    """start() makes a new process of the runtime; it is gone after the test."""
-    made = []
+    """start() makes a new process of the runtime."""
+    return request.getfixturevalue("warm").start if request.param == "warm" else runtimes.cold
 
-    def begin():
-        made.append(request.getfixturevalue("warm").start() if request.param == "warm" else runtimes.cold())
-        return made[-1]
 
-    yield begin
-    for process in made:
+@pytest.fixture(autouse=True)
+def no_process_goes_on(warm):
+    """Those that a test has made are gone after it, with what they have left in the background. What tests share was there before: the warm parent is asked for here, so that it is."""
+    before, programs = list(runtimes.Process.living), lifeline.started()
+    yield
+    for process in [process for process in runtimes.Process.living if process not in before]:
         process.end()
+    while left := lifeline.started() - programs:  # those of one that is ended come after it
+        lifeline.end(left, patience=0)

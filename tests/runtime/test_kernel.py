@@ -2,10 +2,12 @@
 import os
 import signal
 import socket
+import sys
 import time
 
 import pytest
 import runtimes
+from conftest import fair
 from runtimes import begin_kernel
 
 
@@ -57,7 +59,7 @@ def test_environment_directory_and_time_zone_are_those_of_the_first_message(star
     (workdir / "beside.py").write_text("y = 2")
     assert process.execute("import os, time\n' '.join(sorted(os.environ))").result == repr(" ".join(sorted([*runtimes.ENV, "COLOUR", "TZ", "PYTHONPATH"])))
     assert process.execute("!echo $COLOUR").text() == "blé\n"
-    assert process.execute("(time.tzname[0], os.getcwd(), os.path.expanduser('~'))").result == repr(("JST", str(workdir), str(workdir)))
+    assert eval(process.execute("(time.tzname[0], os.getcwd(), os.path.expanduser('~'))").result) == ("JST", str(workdir), str(workdir))
     assert process.execute("import found_by_path, beside\nfound_by_path.x + beside.y").result == "3"
     assert process.execute("get_ipython().ipython_dir").result == repr(str(workdir / ".ipython"))
     assert sorted(entry.name for entry in workdir.iterdir()) == ["beside.py", "extra"]
@@ -188,7 +190,7 @@ def test_what_a_cells_programs_wrote_is_read_before_its_reply(kernel):
         assert len(kernel.stdout) - before == size
     began = time.monotonic()
     kernel.execute("import os; null = os.open('/dev/null', os.O_WRONLY); os.dup2(null, 1); os.close(2)")
-    assert kernel.execute("1 + 1").result == "2" and time.monotonic() - began < 5, "a cell may have replaced or closed them"
+    assert kernel.execute("1 + 1").result == "2" and time.monotonic() - began < fair(5), "a cell may have replaced or closed them"
 
 
 def test_a_message_that_a_host_left_half_sent_is_forgotten(kernel):
@@ -286,6 +288,28 @@ def test_an_interrupt_ends(shared, code):
     assert events.error == "KeyboardInterrupt" and events.reply["ename"] == "KeyboardInterrupt" and events.reply["status"] == "error"
     assert "cove_runtime" not in "".join(events.reply["traceback"])
     assert shared.execute("n >= 5").result == "True"
+
+
+def test_an_interrupt_before_the_first_line_of_a_cell_that_was_announced_is_not_lost(kernel):
+    for _ in range(50):
+        asked = kernel.ask("execute", code="while True: pass")
+        assert kernel.receive()["type"] == "execute_input"
+        kernel.interrupt()
+        assert kernel.replies(asked)[-1]["content"]["ename"] == "KeyboardInterrupt"
+    assert kernel.execute("1 + 1").result == "2"
+
+
+@pytest.mark.parametrize("event", ["pre_execute", "pre_run_cell", "post_execute", "post_run_cell"])
+def test_an_interrupt_in_what_is_called_around_cells_ends_the_cell(kernel, event):
+    kernel.execute(f"def hook(*a):\n    get_ipython().events.unregister('{event}', hook)\n    print('in')\n    while True: pass")
+    kernel.execute(f"get_ipython().events.register('{event}', hook)" if event.startswith("pre") else "None")
+    asked = kernel.ask("execute", code="ran = True" if event.startswith("pre") else f"get_ipython().events.register('{event}', hook)")
+    while "in\n" not in str(kernel.receive()["content"].get("text", "")):
+        pass
+    kernel.interrupt()
+    events = runtimes.Events(kernel.replies(asked))
+    assert events.error == "KeyboardInterrupt"
+    assert kernel.execute("'ran' in dir()").result == "False"
 
 
 def test_an_interrupt_while_idle_is_ignored(shared):
@@ -608,22 +632,59 @@ PATCHES = [
     "class Evil(BaseException): pass\nraise Evil",
     "import sys\nsys.settrace(lambda *a: None)",
     "import faulthandler, signal\nfaulthandler.register(signal.SIGUSR1)",
+    "import builtins\nbuiltins.__import__ = None",
+    "import sys\nsys.path = sys.meta_path = sys.path_hooks = None",
+    "import os\nos.environ = os.path = None",
+    "import os.path\nos.path.join = os.path.isdir = os.path.normcase = None",
+    "import site, importlib\nsite.addsitedir = importlib.invalidate_caches = None",
+    "import sys\ndel sys.version_info, sys.modules",
 ]
 
 
-@pytest.mark.parametrize("code", PATCHES)
-def test_whatever_a_cell_replaces_the_next_one_is_answered(kernel, code):
-    assert kernel.execute(code, 5).kinds[-1] == "execute_reply"
-    for _ in range(2):
-        events = kernel.execute("1 + 1", 5)
-        assert events.kinds[0] == "execute_input" and events.kinds[-1] == "execute_reply"
-    assert kernel.replies(kernel.ask("ping"), 5)[-1]["type"] == "pong"
+SLOW_TO_SHOW = """
+class Slow(Exception):
+    def _render_traceback_(self):
+        print("showing", flush=True)
+        import time
+        time.sleep(60)
+
+def fail(info):
+    raise Slow
+
+get_ipython().events.register("pre_run_cell", fail)
+"""
+
+
+def test_an_interrupt_while_the_error_of_a_hook_is_shown_ends_the_cell(kernel):
+    assert kernel.execute(SLOW_TO_SHOW).kinds[-1] == "execute_reply"
     asked = kernel.ask("execute", code="while True: pass")
-    while kernel.receive(5)["type"] != "execute_input":
+    while "showing" not in str(kernel.receive()):
         pass
-    time.sleep(0.03)
     kernel.interrupt()
-    assert kernel.replies(asked, 5)[-1]["content"]["status"] == "error"
+    assert kernel.replies(asked)[-1]["content"]["status"] == "error"
+
+
+@pytest.mark.parametrize("started, installed", [("warm", "never"), ("warm", "before"), ("warm", "later"), ("cold", "later")])
+@pytest.mark.parametrize("code", PATCHES)
+def test_whatever_a_cell_replaces_the_next_one_is_answered(warm, workdir, code, started, installed):
+    """Also while a kernel looks for packages that its user may have installed."""
+    packages = workdir / ".local" / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
+    if installed == "before":
+        packages.mkdir(parents=True)
+    kernel = warm.start() if started == "warm" else runtimes.cold()
+    begin_kernel(kernel, workdir, {"HOME": str(workdir)})
+    assert kernel.execute(code).kinds[-1] == "execute_reply"
+    for attempt in range(2):
+        if installed == "later" and attempt == 1:
+            packages.mkdir(parents=True)
+        events = kernel.execute("1 + 1")
+        assert events.kinds[0] == "execute_input" and events.kinds[-1] == "execute_reply"
+    assert kernel.replies(kernel.ask("ping"))[-1]["type"] == "pong"
+    asked = kernel.ask("execute", code="while True: pass")
+    while kernel.receive()["type"] != "execute_input":
+        pass
+    kernel.interrupt()
+    assert kernel.replies(asked)[-1]["content"]["status"] == "error"
 
 
 @pytest.mark.parametrize("code", PATCHES[:2] + PATCHES[3:4] + PATCHES[6:9])

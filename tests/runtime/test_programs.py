@@ -7,6 +7,7 @@ import time
 
 import pytest
 import runtimes
+from conftest import fair
 from runtimes import begin_program
 
 # code, stdout: section 4 of the contract, then more of the same
@@ -244,7 +245,7 @@ def test_the_limit_of_cpu_time_kills(warm, workdir):
     process = warm.start()
     began = time.monotonic()
     assert begin_program(process, workdir, "while True: pass", cpu_seconds=1) == -signal.SIGKILL
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < fair(15)
     process.end()
 
 
@@ -258,6 +259,23 @@ def test_sigint_is_keyboard_interrupt(warm, workdir):
     assert process.status() == -signal.SIGINT
     assert process.stdout == "in\nout\n" and process.stderr.endswith("KeyboardInterrupt\n")
     process.end()
+
+
+REPLACED = {
+    "builtins": "import builtins\nx = 41\nbuiltins.isinstance = builtins.getattr = builtins.len = builtins.type = builtins.print = None",
+    "the imports": "import builtins, sys\nx = 41\nbuiltins.__import__ = None\nsys.modules.clear()",
+    "json": "import json\nx = 41\njson.dumps = json.JSONEncoder = None",
+}
+
+
+@pytest.mark.parametrize("code", REPLACED.values(), ids=REPLACED)
+def test_whatever_a_program_replaces_it_ends_well_and_its_outputs_are_told(start, workdir, code):
+    process = start()
+    process.close_stdin()
+    process.send({"op": "begin", "mode": "program", "env": runtimes.ENV, "cwd": str(workdir), "path": f"{workdir}/__main__.py", "code": code, "outputs": ["x"]})
+    assert process.receive()["type"] == "started"
+    assert [str(value) for value in process.receive()["outputs"].values()] == ["41"]
+    assert (process.status(), process.stderr) == (0, "")
 
 
 def test_a_broken_pipe_at_the_end_is_120(warm, workdir):

@@ -1,4 +1,4 @@
-"""SECURITY.md 5.14: the live sandbox against posture_default.json, seen from inside and from the host. What is more than the file says fails."""
+"""The live sandbox against posture_default.json, seen from inside and from the host. What is more than the file says fails."""
 import json
 import os
 import pathlib
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from conftest import new_marker, processes_with
-from security.arena import SECRET, Neighbour, canaries, run
+from arena import SECRET, Neighbour, canaries, run
 
 EXPECTED = json.loads((pathlib.Path(__file__).parent / "posture_default.json").read_text())
 FIRST_UID, LAST_UID = 0x70000000, 0x7FFFFFFF  # the ids Cove gives out as root; the host's own are all below

@@ -3,6 +3,8 @@ import importlib._bootstrap
 import importlib.abc
 import sys
 
+from .own import builtins as __builtins__  # noqa: F401
+
 
 class Arrivals(importlib.abc.MetaPathFinder):
     def __init__(self):

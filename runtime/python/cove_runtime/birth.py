@@ -1,7 +1,11 @@
 """What a new process is told about itself: environment, directory, time zone, and random sources of its own."""
+import importlib
 import os
+import site
 import sys
 import time
+
+from .own import builtins as __builtins__  # noqa: F401
 
 WORKSPACE = "/workspace"
 
@@ -31,23 +35,20 @@ def enter(directory, workspace=WORKSPACE):
 
 def search_path(first):
     """sys.path as `python3 FILE` has it in this environment: the runtime itself is isolated, the user's code is not."""
-    import site
     sys.path[:0] = [first, *(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)]
     if os.path.isdir(user_packages()):
         site.addsitedir(user_packages())
 
 
-def late_packages(isdir=os.path.isdir):
+def late_packages(isdir=os.path.isdir, add=site.addsitedir, invalidate_caches=importlib.invalidate_caches):
     """Whether the user's packages are on the path: put there as soon as there are any, also those installed while a kernel lives."""
-    import importlib
-    import site
-    packages = user_packages()
     try:
+        packages = user_packages()
         if packages in sys.path or not isdir(packages):
             return packages in sys.path
-        site.addsitedir(packages)
-        importlib.invalidate_caches()
-    except Exception:  # a path that a cell has made something else of
+        add(packages)
+        invalidate_caches()
+    except BaseException:  # a cell has replaced what is needed for it, or a package says so in its .pth file: nothing to try again
         return True
     return True
 

@@ -13,6 +13,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.utils.process import arg_split
 
 from .birth import user_packages
+from .own import builtins as __builtins__  # noqa: F401
 
 GRACE = 0.5  # seconds between SIGINT and SIGKILL
 

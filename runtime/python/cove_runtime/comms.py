@@ -4,6 +4,7 @@ import types
 import uuid
 
 from .bundle import json_value
+from .own import builtins as __builtins__  # noqa: F401
 
 
 class Comm:

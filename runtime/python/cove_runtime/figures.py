@@ -5,6 +5,8 @@ import sys
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.pylabtools import print_figure
 
+from .own import builtins as __builtins__  # noqa: F401
+
 
 class Figures:
     def __init__(self, shell):

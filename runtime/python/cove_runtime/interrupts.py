@@ -11,6 +11,8 @@ _getsignal, _set, _SIGINT = _signal.getsignal, _signal.signal, _signal.SIGINT
 class Interrupts:
     def __init__(self):
         self.allowed = False  # the user's code may be running
+        self._expected = False  # it is about to run
+        self._early = False  # an interrupt came meanwhile
         self._held = 0
         self._waiting = False
         self._main = _get_ident()
@@ -21,8 +23,24 @@ class Interrupts:
         if _getsignal(_SIGINT) is not self._handler:
             _set(_SIGINT, self._handler)
 
+    def expect(self):
+        """A cell has been announced: an interrupt that comes before its first line strikes there and is not lost."""
+        self._expected, self._early = True, False
+
+    def begin(self):
+        """The cell's first line is next."""
+        self.allowed, self._expected = True, False
+        if self._early:
+            self._early = False
+            raise KeyboardInterrupt
+
+    def rest(self):
+        """Nothing of the user's runs."""
+        self.allowed = self._expected = self._early = False
+
     def _arrived(self, number, frame):
         if not self.allowed:
+            self._early = self._expected
             return
         if self._held:
             self._waiting = True

@@ -107,7 +107,7 @@ class Kernel:
                 if request.get("op") != "input_reply":  # one that nobody waits for any more
                     self._answer(request)
             except BaseException as error:  # a second interrupt while the first was dealt with, or a cell that broke what we stand on
-                self.interrupts.allowed = False
+                self.interrupts.rest()
                 if self._unanswered is None:
                     _exit(1)
                 self._reply(self._unanswered, _failed(error))
@@ -147,7 +147,7 @@ class Kernel:
             content = handler(request.get("content") or {}) if handler else _failed(LookupError(f"no such request: {op}"))
         except BaseException as error:
             content = _failed(error)
-        self.interrupts.allowed = False
+        self.interrupts.rest()
         if _getpid() != self.outlet.pid:
             _leave(content)
         self._reply(kind, content)
@@ -166,6 +166,10 @@ class Kernel:
     def _execute(self, content):
         shell = self.shell
         code, silent = content.get("code") or "", bool(content.get("silent"))
+        count = shell.execution_count
+        self.interrupts.expect()
+        if not silent:
+            self.outlet.send("execute_input", {"code": code, "execution_count": count})
         colour = content.get("colour")
         shell.colour(self._colour if colour is None else bool(colour))
         shell.allow_stdin = bool(content.get("allow_stdin"))
@@ -177,9 +181,6 @@ class Kernel:
         if content.get("watch"):
             self._reloads.forget_changed()
         began = now()
-        count = shell.execution_count
-        if not silent:
-            self.outlet.send("execute_input", {"code": code, "execution_count": count})
         result = shell.run_cell(code, bool(content.get("store_history", not silent)), silent)
         error = result.error_before_exec or result.error_in_exec
         reply = {"status": "ok", "execution_count": count, "user_expressions": {}, "payload": []}

@@ -2,6 +2,7 @@
 import json
 
 from .channel import quoted
+from .own import builtins as __builtins__  # noqa: F401
 
 
 def told(names, namespace):

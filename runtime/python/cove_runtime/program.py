@@ -13,6 +13,7 @@ from importlib.machinery import SourceFileLoader
 
 from .birth import settle
 from .channel import LARGEST, decode, encode, started
+from .own import builtins as __builtins__  # noqa: F401
 from .units import compiled
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -22,6 +23,8 @@ def run(begin, channel, leave):
     """Never returns: the process ends with the program, by leave(status)."""
     path = begin.get("path") or os.path.join(os.getcwd(), "__main__.py")
     code, outputs = (begin.get("code") or "").removeprefix("\ufeff"), begin.get("outputs")
+    if outputs:
+        from .outputs import told  # now: the program may clear sys.modules
     if begin.get("write", True):
         _write(path, code)
     module = settled(begin, "__main__", path, begin.get("argv") or [path])
@@ -32,7 +35,6 @@ def run(begin, channel, leave):
     def work():
         execute(code, path, module, bool(begin.get("interactive")))
         if outputs:
-            from .outputs import told
             text = told(outputs, module.__dict__)
             if len(text) < LARGEST:  # or what it printed would have to make room for it
                 channel.send('{"type":"outputs","outputs":%s}' % text)

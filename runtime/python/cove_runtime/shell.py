@@ -16,6 +16,7 @@ import IPython.core.interactiveshell as ipython
 from IPython.core import page, payloadpage
 from IPython.core.autocall import IPyAutocall, ZMQExitAutocall
 from IPython.core.error import InputRejected, StdinNotImplementedError
+from IPython.core.events import EventManager, available_events
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.macro import Macro
 from IPython.core.profiledir import ProfileDir
@@ -56,6 +57,19 @@ class _Memory(dict):
         return [key for key in super().keys() if pattern is None or fnmatch(key, pattern)]
 
 
+class _Hooks(EventManager):
+    """What is called around cells. An interrupt ends the cell also there, where IPython would report it and run the cell."""
+
+    def trigger(self, event, *args, **kwargs):
+        for function in self.callbacks[event][:]:
+            try:
+                function(*args, **kwargs)
+            except Exception:
+                print(f"Error in callback {function} (for {event}):")
+                if self.shell.show_failure():
+                    raise KeyboardInterrupt from None  # it was meant for the cell, which must not run on
+
+
 class Shell(InteractiveShell):
     displayhook_class = Hook
     display_pub_class = Publisher
@@ -92,6 +106,10 @@ class Shell(InteractiveShell):
         self.colour(False)
 
     # what InteractiveShell.__init__ asks for
+
+    def init_events(self):
+        self.events = _Hooks(self, available_events)
+        self.events.register("pre_execute", self._clear_warning_registry)
 
     def init_history(self):
         self.history_manager = History(self, parent=self)
@@ -198,7 +216,7 @@ class Shell(InteractiveShell):
         interrupts, was = self.interrupts, self.interrupts.allowed
         self._depth += 1
         try:
-            interrupts.allowed = True
+            interrupts.begin()
             if raw_cell and not raw_cell.isspace():
                 self._run(raw_cell, result)
             interrupts.allowed = was
@@ -337,20 +355,27 @@ class Shell(InteractiveShell):
             self.SyntaxTB.set_colors(scheme)
 
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
+        self.show_failure(exc_tuple, exception_only, running_compiled_code)
+
+    def show_failure(self, exc_tuple=None, exception_only=False, running_compiled_code=False):
+        """Whether an interrupt came while the traceback was made: it has cut that short, and nothing else yet."""
         try:
             kind, error, trace = self._get_exc_info(exc_tuple)
         except ValueError:
             print("No traceback available to show.", file=sys.stderr)
-            return
+            return False
         interrupts, was = self.interrupts, self.interrupts.allowed
+        interrupted = False
         try:
             interrupts.allowed = True
             lines = failures.lines(self, kind, error, failures.theirs(trace), exception_only, running_compiled_code)
             interrupts.allowed = was
-        except BaseException:
+        except BaseException as trouble:
             interrupts.allowed = was
+            interrupted = isinstance(trouble, KeyboardInterrupt)
             lines = failures.last_words(kind, error)
         self._showtraceback(kind, error, lines)
+        return interrupted
 
     def _showtraceback(self, etype, evalue, stb):
         self.failure = failures.content(etype, evalue, stb)

@@ -17,7 +17,10 @@ http::Response answer_to(const Error& error, const config::Config& config) {
     case Errc::exists:
       return detail(409, error.message);
     case Errc::over_limit:
-      if (error.sys_errno == ENOSPC || error.sys_errno == EDQUOT) return detail(507, "No space is left to keep files");
+      if (error.sys_errno == ENOSPC) return detail(507, "No space is left to keep files");
+      if (error.sys_errno == EDQUOT)
+        return later(detail(507, error.message),
+                     error.retry_after.count() > 0 ? error.retry_after : config.execute.capacity_retry_after);
       if (error.sys_errno == 0) return detail(413, error.message);
       [[fallthrough]];
     case Errc::unavailable:
@@ -37,6 +40,24 @@ Or<milliseconds> checked_timeout(milliseconds asked, const config::Config& confi
   return asked;
 }
 
+std::function<bool()> gone(const http::Exchange& exchange) {
+  return [&exchange] { return exchange.client_gone(); };
+}
+
+run::Caller caller_of(const http::Exchange& exchange) {
+  return {.principal = exchange.request().principal, .gone = gone(exchange)};
+}
+
+http::Response no_capacity(Services& services, Operation operation, const Error& error) {
+  const bool full = error.code == Errc::quota;
+  if (!full && error.code != Errc::unavailable && error.code != Errc::over_limit)
+    return detail(500, fmt::format("The executor could not start: {}", error.message));
+  const std::string_view reason = full ? "quota_exceeded" : "unschedulable";
+  services.meter.rejected(operation, 503, reason);
+  const auto sentence = fmt::format("Executor capacity unavailable ({}): {}", reason, error.message);
+  return later(detail(503, sentence), services.config->execute.capacity_retry_after);
+}
+
 Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operation operation) {
   const auto config = services.config();
   const auto& limits = config->execute;
@@ -48,28 +69,22 @@ Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operati
     return tl::unexpected<http::Response>(later(detail(429, why), limits.retry_after));
   };
   const auto& principal = exchange.request().principal;
-  const auto quotas = services.quotas(principal);
-  const std::function<bool()> gone = [&exchange] { return exchange.client_gone(); };
+  const auto share = services.authority.allowance(principal).executions;
+  const auto left_alone = gone(exchange);
   const auto began = Clock::now();
   const auto words = fmt::format("The executor is saturated: {} executions run at once, and none ended in time",
                                  limits.max_concurrent);
   // A tenant holds no more slots than it may use.
-  const sandbox::Admission::Share slots{.at_once = quotas.concurrent_executions};
-  auto slot = co_await services.slots.enter(principal.tenant, slots, gone, limits.queue_timeout);
+  const sandbox::Admission::Share slots{.at_once = share.at_once};
+  auto slot = co_await services.slots.enter(principal.tenant, slots, left_alone, limits.queue_timeout);
   if (!slot) co_return saturated(words);
-  const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
-                                        .per_minute = quotas.executions_per_minute};
   const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
   const auto left = std::max(milliseconds(0), limits.queue_timeout - waited);
-  auto ticket = co_await services.admission.enter(principal.tenant, share, gone, left);
+  auto ticket = co_await services.admission.enter(principal.tenant, share, left_alone, left);
   if (!ticket) co_return saturated(ticket.error().code == Errc::quota ? "saturated: " + ticket.error().message : words);
   services.meter.waited(operation, Clock::now() - began);
   co_return Place{
-      .slot = std::move(*slot), .share = std::move(*ticket), .running = Meter::Running(services.meter, operation)};
-}
-
-http::RouteOptions strict_route(http::Access access) {
-  return {.access = access, .body_limit = UINT64_MAX, .head = false, .strict = true};
+      .slot = std::move(*slot), .ticket = std::move(*ticket), .running = Meter::Running(services.meter, operation)};
 }
 
 }  // namespace cove::doors::execute

@@ -1,9 +1,9 @@
+#include <array>
 #include <utility>
 
-#include "base/random.hpp"
 #include "doors/execute/output.hpp"
 #include "doors/execute/run.hpp"
-#include "sandbox/program.hpp"
+#include "run/run.hpp"
 
 namespace cove::doors::execute {
 namespace {
@@ -11,130 +11,105 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kLook{200};  // how often it is seen whether the client is still there
-constexpr std::size_t kBatch = 256U << 10;
-
-// One program and everything that goes with it, from the moment it may run.
-struct Run {
-  Place place;
+// A program that runs, and what is needed at its end.
+struct Started {
+  sandbox::Admission::Ticket slot;
+  Meter::Running running;
   std::string tenant;
   std::vector<Input> inputs;
-  sandbox::Lease allowance;
-  std::shared_ptr<sandbox::Process> process;
+  run::Run run;
   Clock::time_point began;
 };
 
-std::string run_name() {
-  return fmt::format("code-exec-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
-}
-
-std::function<bool()> gone(const http::Exchange& exchange) {
-  return [&exchange] { return exchange.client_gone(); };
-}
-
 // Everything up to the start of the program; what is wrong by then is an answer of its own.
-Task<Or<Run>> begin(Services& services, http::Exchange& exchange, Operation operation) {
+Task<Or<Started>> begin(Services& services, http::Exchange& exchange, Operation operation) {
   using Refused = tl::unexpected<http::Response>;
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return Refused(body.error());
-  auto parsed = parse_execute(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed)) co_return Refused(wrong(*problems));
-  auto& request = std::get<ExecuteRequest>(parsed);
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(auto request, fastapi::valid(parse_execute(body)));
   const auto config = services.config();
-  const auto timeout = checked_timeout(request.timeout, *config);
-  if (!timeout) co_return Refused(timeout.error());
-  auto place = co_await take_place(services, exchange, operation);
-  if (!place) co_return Refused(place.error());
+  COVE_OR_TRY(const auto timeout, checked_timeout(request.timeout, *config));
+  COVE_OR_TRY(auto place, co_await take_place(services, exchange, operation));
   const auto principal = exchange.request().principal;
-  auto inputs = co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved);
-  if (!inputs) co_return Refused(inputs.error());
+  COVE_OR_TRY(auto inputs,
+              co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved));
 
-  WorkplaceOptions options{.name = run_name()};
-  auto allowance = co_await make_allowance(services, principal, operation, std::move(options));
-  if (!allowance) co_return Refused(allowance.error());
-  const auto staged = co_await stage(services, allowance->sandbox(), *inputs, gone(exchange));
+  run::Throwaway wanted{.prefix = "code-exec", .limits = limits_of(*config), .python = true};
+  auto lease = co_await run::acquire(services, principal, std::move(wanted));
+  if (!lease) co_return Refused(no_capacity(services, operation, lease.error()));
+  run::Workplace workplace(std::move(place.ticket), std::move(*lease));
+  const auto staged = co_await stage(services, workplace.sandbox(), inputs, gone(exchange));
   if (!staged) co_return Refused(answer_to(staged.error(), *config));
 
   const auto limit = config->execute.output_limit_bytes;
   const bool streaming = operation == Operation::execute_stream;
-  sandbox::ProcessRequest process{.variables = environment(),
-                                  .timeout = *timeout,
-                                  .input = request.input ? sandbox::InputMode::open : sandbox::InputMode::none,
-                                  .output_limit = limit,
-                                  .history = 2 * limit + (1U << 20),
-                                  .delivery = streaming ? sandbox::Delivery::everything : sandbox::Delivery::newest,
-                                  .abandoned = gone(exchange),
-                                  .whole = !streaming};
-  sandbox::Program program{
-      .code = std::move(request.code),
-      .echo = request.echo ? sandbox::Program::Echo::last_expression : sandbox::Program::Echo::none,
-      .cpu = std::chrono::ceil<std::chrono::seconds>(config->execute.cpu_time)};
-  auto started = co_await start_program(allowance->sandbox(), std::move(program), std::move(process));
-  if (!started) co_return Refused(answer_to(started.error(), *config));
-  const auto& end = (*started)->end();
+  run::Spec spec{.code = sandbox::Program{.code = std::move(request.code),
+                                          .echo = request.echo ? sandbox::Program::Echo::last_expression
+                                                               : sandbox::Program::Echo::none,
+                                          .cpu = std::chrono::ceil<std::chrono::seconds>(config->execute.cpu_time)},
+                 .process = {.variables = environment(),
+                             .timeout = timeout,
+                             .output_limit = limit,
+                             .history = 2 * limit + (1U << 20),
+                             .delivery = streaming ? sandbox::Delivery::everything : sandbox::Delivery::newest,
+                             .whole = !streaming},
+                 .input = std::move(request.input)};
+  auto run = co_await run::Run::begin(caller_of(exchange), std::move(workplace), std::move(spec));
+  if (!run) co_return Refused(answer_to(run.error(), *config));
+  const auto& end = run->process()->end();
   if (end && (end->reason == sandbox::Reason::not_started || end->reason == sandbox::Reason::pids))
     co_return refuse(500, fmt::format("The executor could not start: {}", end->note));
-  const auto began = Clock::now();
-  if (request.input)
-    services.registry.tasks().spawn("feed a program", sandbox::feed(*started, std::move(*request.input)));
-  co_return Run{.place = std::move(*place),
-                .tenant = principal.tenant,
-                .inputs = std::move(*inputs),
-                .allowance = std::move(*allowance),
-                .process = std::move(*started),
-                .began = began};
+  co_return Started{.slot = std::move(place.slot),
+                    .running = std::move(place.running),
+                    .tenant = principal.tenant,
+                    .inputs = std::move(inputs),
+                    .run = std::move(*run),
+                    .began = Clock::now()};
 }
 
 struct Finished {
-  std::vector<OutputFile> files;
+  Outputs outputs;
   std::string fields;  // "exit_code":…,"timed_out":…,"duration_ms":…,"files":[…]
 };
 
 // What is told of a run that has ended, its files kept.
-Task<Result<Finished>> finish(Services& services, Run& run, std::function<bool()> abandoned) {
-  const auto& end = *run.process->end();
+Task<Result<Finished>> finish(Services& services, Started& started, std::function<bool()> abandoned) {
+  const auto& end = started.run.end();
   const bool timed_out = end.reason == sandbox::Reason::timeout;
   Finished finished;
   // Of a sandbox that has gone nothing can be read.
   if (end.reason != sandbox::Reason::sandbox_gone) {
-    auto files = co_await collect(services, run.allowance.sandbox(), end, run.tenant, run.inputs, std::move(abandoned));
-    if (!files) co_return tl::unexpected<Error>(files.error());
-    finished.files = std::move(*files);
+    COVE_CO_TRY(auto made, co_await collect(services, started.run.sandbox(), end, started.tenant, started.inputs,
+                                            std::move(abandoned)));
+    finished.outputs = std::move(made);
   }
   const int status = end.reason == sandbox::Reason::sandbox_gone || end.reason == sandbox::Reason::cancelled
                          ? 128 + 9
                          : end.exit_status;
-  const auto duration = std::chrono::duration_cast<milliseconds>(Clock::now() - run.began);
+  const auto duration = std::chrono::duration_cast<milliseconds>(Clock::now() - started.began);
   finished.fields =
-      fmt::format(R"("exit_code":{},"timed_out":{},"duration_ms":{},"files":{})",
-                  timed_out ? "null" : std::to_string(status), timed_out, duration.count(), to_json(finished.files));
-  run.place.running.set(timed_out ? Outcome::timed_out : Outcome::ok);
+      fmt::format(R"("exit_code":{},"timed_out":{},"duration_ms":{},{})", timed_out ? "null" : std::to_string(status),
+                  timed_out, duration.count(), to_json(finished.outputs));
+  started.running.set(timed_out ? Outcome::timed_out : Outcome::ok);
   co_return finished;
 }
 
-// Nobody will ever ask for files that nobody was told of.
-void forget(Services& services, const Run& run, const std::vector<OutputFile>& files) {
-  for (const auto& file : files) static_cast<void>(services.files.remove(run.tenant, file.id).has_value());
-}
-
-Task<> execute(Services& services, http::Exchange& exchange) {
-  auto run = co_await begin(services, exchange, Operation::execute);
-  if (!run) co_return co_await send(exchange, std::move(run.error()));
-  auto& process = *run->process;
-  while (!process.end()) {
-    co_await process.changed().wait_until(Clock::now() + kLook);
-    if (exchange.client_gone()) co_return;
-  }
+Task<Answer> execute(Services& services, http::Exchange& exchange) {
+  COVE_OR_TRY(auto started, co_await begin(services, exchange, Operation::execute));
+  if (!co_await started.run.wait()) co_return std::nullopt;
+  const auto& process = *started.run.process();
   const auto limit = process.request().output_limit;
-  const auto& end = *process.end();
+  const auto& end = started.run.end();
   auto body = fmt::format(R"({{"stdout":{},"stderr":{},)",
                           json_text(shown_output(process.text_of(sandbox::Event::Kind::out), end.out_bytes, limit)),
                           json_text(shown_output(process.text_of(sandbox::Event::Kind::err), end.err_bytes, limit)));
-  const auto finished = co_await finish(services, *run, gone(exchange));
-  if (!finished) co_return co_await send(exchange, answer_to(finished.error(), *services.config()));
-  if (exchange.client_gone()) co_return forget(services, *run, finished->files);
+  auto finished = co_await finish(services, started, gone(exchange));
+  if (!finished) co_return answer_to(finished.error(), *services.config());
+  if (exchange.client_gone()) {
+    co_await forget(services, started.tenant, std::move(finished->outputs.files));
+    co_return std::nullopt;
+  }
   body += finished->fields + "}";
-  co_await send(exchange, json(200, std::move(body)));
+  co_return json(200, std::move(body));
 }
 
 http::Response event_stream() {
@@ -149,44 +124,45 @@ std::string output_event(std::string_view stream, std::string_view text) {
                          fmt::format(R"({{"stream":"{}","data":{}}})", stream, json_text(text)));
 }
 
-Task<> execute_stream(Services& services, http::Exchange& exchange) {
-  auto run = co_await begin(services, exchange, Operation::execute_stream);
-  if (!run) co_return co_await send(exchange, std::move(run.error()));
-  if (!co_await exchange.start(event_stream())) co_return;
-  sandbox::Reader reader(run->process, 1);
+Task<Answer> execute_stream(Services& services, http::Exchange& exchange) {
+  COVE_OR_TRY(auto started, co_await begin(services, exchange, Operation::execute_stream));
+  if (!co_await exchange.start(event_stream())) co_return std::nullopt;
   TextStream out;
   TextStream err;
   while (true) {
-    const auto batch = reader.take(kBatch);
+    const auto batch = co_await started.run.next();
+    if (!batch) co_return std::nullopt;
     std::string text;
-    for (const auto& event : batch.events) {
+    for (const auto& event : batch->events) {
       if (event.kind == sandbox::Event::Kind::out) text += output_event("stdout", out.take(event.bytes));
       if (event.kind == sandbox::Event::Kind::err) text += output_event("stderr", err.take(event.bytes));
     }
-    if (batch.over) text += output_event("stdout", out.rest()) + output_event("stderr", err.rest());
-    if (!text.empty() && !co_await exchange.write(text)) co_return;
-    if (batch.over) break;
-    if (!batch.events.empty()) continue;
-    co_await run->process->changed().wait_until(Clock::now() + kLook);
-    if (exchange.client_gone() || !services.still_valid(exchange.request().principal)) co_return;
+    if (batch->over) text += output_event("stdout", out.rest()) + output_event("stderr", err.rest());
+    if (!text.empty() && !co_await exchange.write(text)) co_return std::nullopt;
+    if (batch->over) break;
   }
-  const auto finished = co_await finish(services, *run, gone(exchange));
-  if (finished && exchange.client_gone()) co_return forget(services, *run, finished->files);
+  auto finished = co_await finish(services, started, gone(exchange));
+  if (finished && exchange.client_gone()) {
+    co_await forget(services, started.tenant, std::move(finished->outputs.files));
+    co_return std::nullopt;
+  }
   const auto last = finished ? http::sse_event(std::nullopt, "result", "{" + finished->fields + "}")
                              : http::sse_event(std::nullopt, "error",
                                                fmt::format(R"({{"message":{}}})", json_text(finished.error().message)));
   if (co_await exchange.write(last)) [[maybe_unused]]
     const auto done = co_await exchange.finish();
+  co_return std::nullopt;
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/v1/execute", answered<execute>, kStrict},
+    {verb::post, "/v1/execute/stream", answered<execute_stream>, kStrict},
+});
 
 }  // namespace
 
-void add_execute_routes(http::Router& router, Services* services) {
-  auto* s = services;
-  router.add(http::verb::post, "/v1/execute", [s](auto& exchange) { return execute(*s, exchange); }, strict_route());
-  router.add(
-      http::verb::post, "/v1/execute/stream", [s](auto& exchange) { return execute_stream(*s, exchange); },
-      strict_route());
+Routes execute_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::execute

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "async/deadline.hpp"
 #include "base/text.hpp"
@@ -20,7 +21,8 @@ constexpr std::chrono::seconds kExpiryStep{10};
 // Writes the part called "file" to disk as it comes; of several the last counts.
 class UploadSink : public http::PartSink {
  public:
-  UploadSink(store::FileStore& files, std::uint64_t limit) : files_(files), limit_(limit) {}
+  UploadSink(store::FileStore& files, std::string tenant, std::uint64_t limit)
+      : files_(files), tenant_(std::move(tenant)), limit_(limit) {}
 
   Result<> begin_part(http::PartHead head) override {
     wanted_ = head.name == "file";
@@ -31,7 +33,7 @@ class UploadSink : public http::PartSink {
       text.emplace();
       return {};
     }
-    COVE_TRY(auto begun, files_.begin());
+    COVE_TRY(auto begun, files_.begin(tenant_));
     draft.emplace(std::move(begun));
     name = head.filename->empty() ? "unnamed" : std::move(*head.filename);
     return {};
@@ -54,6 +56,7 @@ class UploadSink : public http::PartSink {
 
  private:
   store::FileStore& files_;
+  std::string tenant_;
   std::uint64_t limit_;
   bool wanted_ = false;
 };
@@ -76,36 +79,35 @@ Task<Result<>> read_form(http::Exchange& exchange, std::string boundary, UploadS
   std::string chunk(kChunk, '\0');
   std::uint64_t taken = 0;
   while (true) {
-    const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
-    if (!size) co_return tl::unexpected<Error>(size.error());
-    if (*size == 0) break;
-    taken += *size;
+    COVE_CO_TRY(const auto size, co_await exchange.read_body_some(chunk.data(), chunk.size()));
+    if (size == 0) break;
+    taken += size;
     if (taken > limit) co_return fail(Errc::over_limit, "The form is too large");
-    if (auto fed = reader.feed(std::string_view(chunk).substr(0, *size)); !fed) co_return fed;
+    if (auto fed = reader.feed(std::string_view(chunk).substr(0, size)); !fed) co_return fed;
   }
   co_return reader.finish();
 }
 
 // What is too large is not read to its end here: the connection throws the rest away behind the answer.
-Task<> upload(Services& services, http::Exchange& exchange) {
+Task<Answer> upload(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
   if (services.draining()) {
-    co_return co_await send(exchange, later(detail(503, "The server is shutting down"), config->execute.retry_after));
+    co_return later(detail(503, "The server is shutting down"), config->execute.retry_after);
   }
   const auto boundary = http::boundary_of(exchange.request().header("Content-Type"));
-  if (!boundary) co_return co_await send(exchange, wrong(fastapi::missing_file()));
-  if (boundary->empty()) co_return co_await send(exchange, detail(400, "Missing boundary in multipart."));
-  const sandbox::Transfer transfer(services.transfers);
+  if (!boundary) co_return wrong(fastapi::missing_file());
+  if (boundary->empty()) co_return detail(400, "Missing boundary in multipart.");
+  const auto pass = services.gate.enter();
   const auto limit = config->files.max_size_bytes;
-  UploadSink sink(services.files, limit);
+  UploadSink sink(services.files, exchange.request().principal.tenant, limit);
   const auto read = co_await read_form(exchange, *boundary, sink, limit + kFormRoom);
-  if (!read) co_return co_await send(exchange, refusal(read.error(), services));
-  if (sink.text) co_return co_await send(exchange, wrong(fastapi::file_is_text(replace_invalid_utf8(*sink.text))));
-  if (!sink.draft) co_return co_await send(exchange, wrong(fastapi::missing_file()));
-  const auto kept = services.files.keep(std::move(*sink.draft), exchange.request().principal.tenant, sink.name);
-  if (!kept) co_return co_await send(exchange, refusal(kept.error(), services));
-  co_await send(exchange, json(201, fmt::format(R"({{"file_id":"{}","filename":{},"size_bytes":{}}})", kept->id,
-                                                json_text(kept->name), kept->size_bytes)));
+  if (!read) co_return refusal(read.error(), services);
+  if (sink.text) co_return wrong(fastapi::file_is_text(replace_invalid_utf8(*sink.text)));
+  if (!sink.draft) co_return wrong(fastapi::missing_file());
+  const auto kept = services.files.keep(std::move(*sink.draft), sink.name);
+  if (!kept) co_return refusal(kept.error(), services);
+  co_return json(201, fmt::format(R"({{"file_id":"{}","filename":{},"size_bytes":{}}})", kept->id,
+                                  json_text(kept->name), kept->size_bytes));
 }
 
 std::string to_json(const store::FileRow& row) {
@@ -114,63 +116,71 @@ std::string to_json(const store::FileRow& row) {
 }
 
 // In pages, so that nobody's many files hold everybody up.
-Task<> list(Services& services, http::Exchange& exchange) {
+Task<Answer> list(Services& services, http::Exchange& exchange) {
   const auto tenant = exchange.request().principal.tenant;
   std::string text = R"({"files":[)";
   bool begun = false;
   bool first = true;
   for (std::int64_t after = 0;;) {
     const auto rows = services.files.list(tenant, after, kPage);
-    if (!rows && begun) co_return exchange.abort();
-    if (!rows) co_return co_await send(exchange, refusal(rows.error(), services));
+    if (!rows && begun) {
+      exchange.abort();
+      co_return std::nullopt;
+    }
+    if (!rows) co_return refusal(rows.error(), services);
     for (const auto& row : *rows) {
       if (!std::exchange(first, false)) text += ',';
       text += to_json(row);
       after = row.seq;
     }
     if (rows->size() < kPage) break;
-    if (!begun && !co_await exchange.start(json(200, ""))) co_return;
+    if (!begun && !co_await exchange.start(json(200, ""))) co_return std::nullopt;
     begun = true;
-    if (!co_await exchange.write(text)) co_return;
+    if (!co_await exchange.write(text)) co_return std::nullopt;
     text.clear();
   }
   text += "]}";
-  if (!begun) co_return co_await send(exchange, json(200, std::move(text)));
+  if (!begun) co_return json(200, std::move(text));
   if (co_await exchange.write(text)) [[maybe_unused]]
     const auto done = co_await exchange.finish();
+  co_return std::nullopt;
 }
 
-Task<> download(Services& services, http::Exchange& exchange) {
+Task<Answer> download(Services& services, http::Exchange& exchange) {
   const auto id = exchange.request().param("file_id");
   const auto row = services.files.find(exchange.request().principal.tenant, id);
-  if (!row && row.error().code == Errc::not_found) co_return co_await send(exchange, not_found(id));
-  if (!row) co_return co_await send(exchange, refusal(row.error(), services));
+  if (!row && row.error().code == Errc::not_found) co_return not_found(id);
+  if (!row) co_return refusal(row.error(), services);
   // Open, it can be read to its end whatever happens to its name.
   const auto file = services.files.open(*row);
-  if (!file) co_return co_await send(exchange, refusal(file.error(), services));
-  const sandbox::Transfer transfer(services.transfers);
+  if (!file) co_return refusal(file.error(), services);
+  const auto pass = services.gate.enter();
   http::Response head{.status = 200, .content_type = "application/octet-stream"};
   head.headers.emplace_back("Content-Disposition", http::attachment(row->name));
-  if (!co_await exchange.start(std::move(head), row->size_bytes)) co_return;
+  if (!co_await exchange.start(std::move(head), row->size_bytes)) co_return std::nullopt;
   std::string chunk(kChunk, '\0');
   for (std::uint64_t left = row->size_bytes; left > 0;) {
     const auto n =
         ::read(file->get(), chunk.data(), static_cast<std::size_t>(std::min<std::uint64_t>(left, chunk.size())));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) co_return exchange.abort();
-    if (!co_await exchange.write(std::string_view(chunk).substr(0, static_cast<std::size_t>(n)))) co_return;
+    if (n <= 0) {
+      exchange.abort();
+      co_return std::nullopt;
+    }
+    if (!co_await exchange.write(std::string_view(chunk).substr(0, static_cast<std::size_t>(n))))
+      co_return std::nullopt;
     left -= static_cast<std::uint64_t>(n);
   }
   [[maybe_unused]] const auto done = co_await exchange.finish();
+  co_return std::nullopt;
 }
 
-Task<> remove(Services& services, http::Exchange& exchange) {
+Task<Answer> remove(Services& services, http::Exchange& exchange) {
   const auto id = exchange.request().param("file_id");
   const auto removed = services.files.remove(exchange.request().principal.tenant, id);
-  if (!removed && removed.error().code == Errc::not_found) co_return co_await send(exchange, not_found(id));
-  if (!removed) co_return co_await send(exchange, refusal(removed.error(), services));
-  http::Response gone{.status = 204, .content_type = ""};
-  co_await send(exchange, std::move(gone));
+  if (!removed && removed.error().code == Errc::not_found) co_return not_found(id);
+  if (!removed) co_return refusal(removed.error(), services);
+  co_return http::no_content();
 }
 
 }  // namespace
@@ -191,14 +201,19 @@ Task<> expire_files(Services& services) {
   }
 }
 
-void add_file_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const auto options = strict_route();
-  router.add(verb::post, "/v1/files", [s](auto& exchange) { return upload(*s, exchange); }, options);
-  router.add(verb::get, "/v1/files", [s](auto& exchange) { return list(*s, exchange); }, options);
-  router.add(verb::get, "/v1/files/{file_id}", [s](auto& exchange) { return download(*s, exchange); }, options);
-  router.add(verb::delete_, "/v1/files/{file_id}", [s](auto& exchange) { return remove(*s, exchange); }, options);
+namespace {
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/v1/files", answered<upload>, kStrict},
+    {verb::get, "/v1/files", answered<list>, kStrict},
+    {verb::get, "/v1/files/{file_id}", answered<download>, kStrict},
+    {verb::delete_, "/v1/files/{file_id}", answered<remove>, kStrict},
+});
+
+}  // namespace
+
+Routes file_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::execute

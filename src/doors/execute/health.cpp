@@ -1,3 +1,5 @@
+#include <array>
+
 #include "doors/execute/answers.hpp"
 
 namespace cove::doors::execute {
@@ -22,13 +24,13 @@ std::string report(ReportedVersion version, std::string_view trouble) {
 }
 
 // From memory. The first version never looked behind itself, and said so to everybody.
-Task<> health(Services& services, http::Exchange& exchange) {
+Task<Answer> health(Services& services, http::Exchange& /*exchange*/) {
   const auto version = services.config()->execute.reported_version;
   const bool lost = version != ReportedVersion::off && services.registry.keeper_lost();
-  return send(exchange, json(200, report(version, lost ? "the keeper is being restarted" : "")));
+  co_return json(200, report(version, lost ? "the keeper is being restarted" : ""));
 }
 
-Task<> ready(Services& services, http::Exchange& exchange) {
+Task<Answer> ready(Services& services, http::Exchange& /*exchange*/) {
   const auto config = services.config();
   std::string trouble = services.draining() ? "the server is shutting down" : "";
   if (trouble.empty()) {
@@ -37,25 +39,28 @@ Task<> ready(Services& services, http::Exchange& exchange) {
   }
   auto response = json(trouble.empty() ? 200 : 503, report(config->execute.reported_version, trouble));
   if (!trouble.empty()) response = later(std::move(response), config->execute.capacity_retry_after);
-  co_await send(exchange, std::move(response));
+  co_return response;
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::get, "/health", answered<health>, kStrictOpen},
+    {verb::get, "/ready", answered<ready>, kStrictOpen},
+});
 
 }  // namespace
 
-void add_health_routes(http::Router& router, Services* services) {
-  auto* s = services;
-  const auto open = strict_route(http::Access::open);
-  router.add(http::verb::get, "/health", [s](auto& exchange) { return health(*s, exchange); }, open);
-  router.add(http::verb::get, "/ready", [s](auto& exchange) { return ready(*s, exchange); }, open);
+Routes health_routes() {
+  return kRoutes;
 }
 
-void add_routes(http::Router& router, Services* services) {
+std::vector<Route> routes() {
+  return http::joined<Services>({health_routes(), execute_routes(), file_routes(), session_routes()});
+}
+
+void add_routes(http::Router& router, Services& services) {
   for (const auto* path : {"/health", "/ready", "/v1/execute", "/v1/files", "/v1/sessions"})
     router.set_dialect(path, in_their_words);
-  add_health_routes(router, services);
-  add_execute_routes(router, services);
-  add_file_routes(router, services);
-  add_session_routes(router, services);
+  http::add_routes(router, routes(), services);
 }
 
 }  // namespace cove::doors::execute

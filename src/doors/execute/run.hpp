@@ -24,15 +24,6 @@ struct Input {
 Task<Or<std::vector<Input>>> find_inputs(Services& services, std::string tenant, std::vector<FileReference> files,
                                          Entrypoint entrypoint);
 
-// A sandbox with this door's limits.
-struct WorkplaceOptions {
-  std::string name;
-  std::chrono::milliseconds ttl{0};  // 0: until its work is done
-  sandbox::Purpose purpose = sandbox::Purpose::throwaway;
-};
-Task<Or<sandbox::Lease>> make_allowance(Services& services, const http::Principal& principal, Operation operation,
-                                        WorkplaceOptions options);
-
 // "K=V", what programs and commands of this door find besides what every process does.
 std::vector<std::string> environment();
 
@@ -44,11 +35,17 @@ struct OutputFile {
   std::string path;
   std::string id;
 };
-// Keeps every file of the workspace that is new or was changed by the program that ended so. What the sandbox cannot
-// tell of is left out, and the log says so; fails when there is no room to keep them.
-Task<Result<std::vector<OutputFile>>> collect(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox,
-                                              sandbox::ProcessEnd end, std::string tenant,
-                                              const std::vector<Input>& inputs, std::function<bool()> abandoned);
-std::string to_json(const std::vector<OutputFile>& files);
+struct Outputs {
+  std::vector<OutputFile> files;
+  std::uint64_t omitted = 0;  // that are not kept: too many for one run, or the sandbox could not read them
+};
+// Keeps the files of the workspace that are new or were changed by the program that ended so, as many as are kept of
+// one run. What the sandbox cannot tell of is left out, and the log says so; fails when there is no room to keep them.
+Task<Result<Outputs>> collect(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox, sandbox::ProcessEnd end,
+                              std::string tenant, const std::vector<Input>& inputs, std::function<bool()> abandoned);
+// Files that nobody was told of go.
+Task<> forget(Services& services, std::string tenant, std::vector<OutputFile> files);
+// "files":[…], and how many are missing, if any.
+std::string to_json(const Outputs& outputs);
 
 }  // namespace cove::doors::execute

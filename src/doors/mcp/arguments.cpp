@@ -4,30 +4,31 @@
 
 #include <cmath>
 
+#include "json/fields.hpp"
+
 namespace cove::doors::mcp {
 namespace {
 
 namespace json = boost::json;
+using cove::json::given_field;
 
-// Null where the argument was not given.
-const json::value* given(const json::object& arguments, std::string_view name) {
-  const auto* value = arguments.if_contains(name);
-  return value == nullptr || value->is_null() ? nullptr : value;
-}
-
-constexpr std::size_t kMostWords = std::size_t{1} << 20;  // bytes of words that a program is started with
+constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // bytes of words that a program is started with
 
 tl::unexpected<Error> wrong_type(std::string_view name, std::string_view wanted) {
   return fail(Errc::invalid, fmt::format("Invalid argument: {} must be {}", name, wanted));
 }
 
+// As tools say it.
+template <typename T>
+Result<T> argument(Result<T> field) {
+  if (!field) return fail(Errc::invalid, "Invalid argument: " + field.error().message);
+  return field;
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> text_argument(const json::object& arguments, std::string_view name) {
-  const auto* value = given(arguments, name);
-  if (value == nullptr) return std::optional<std::string>();
-  if (!value->is_string()) return wrong_type(name, "a string");
-  return std::optional(std::string(value->as_string()));
+  return argument(cove::json::text_field(arguments, name));
 }
 
 Result<std::string> needed_text(const json::object& arguments, std::string_view name) {
@@ -37,17 +38,12 @@ Result<std::string> needed_text(const json::object& arguments, std::string_view 
 }
 
 Result<bool> flag_argument(const json::object& arguments, std::string_view name) {
-  const auto* value = given(arguments, name);
-  if (value == nullptr) return false;
-  if (!value->is_bool()) return wrong_type(name, "true or false");
-  return value->as_bool();
+  COVE_TRY(const auto flag, argument(cove::json::bool_field(arguments, name)));
+  return flag.value_or(false);
 }
 
 Result<std::optional<double>> number_argument(const json::object& arguments, std::string_view name) {
-  const auto* value = given(arguments, name);
-  if (value == nullptr) return std::optional<double>();
-  if (!value->is_number()) return wrong_type(name, "a number");
-  return std::optional(value->to_number<double>());
+  return argument(cove::json::number_field(arguments, name));
 }
 
 Result<std::optional<std::uint64_t>> whole_argument(const json::object& arguments, std::string_view name, Span span) {
@@ -62,7 +58,7 @@ Result<std::optional<std::uint64_t>> whole_argument(const json::object& argument
 Result<std::vector<std::string>> texts_argument(const json::object& arguments, std::string_view name) {
   std::vector<std::string> out;
   std::size_t bytes = 0;
-  const auto* value = given(arguments, name);
+  const auto* value = given_field(arguments, name);
   if (value == nullptr) return out;
   if (!value->is_array()) return wrong_type(name, "a list of strings");
   for (const auto& element : value->as_array()) {
@@ -70,7 +66,7 @@ Result<std::vector<std::string>> texts_argument(const json::object& arguments, s
     out.emplace_back(element.as_string());
     if (out.back().find('\0') != std::string::npos) return wrong_type(name, "a list of strings without NUL");
     bytes += out.back().size() + 1;
-    if (bytes > kMostWords) return wrong_type(name, fmt::format("at most {} bytes", kMostWords));
+    if (bytes > kMaxWords) return wrong_type(name, fmt::format("at most {} bytes", kMaxWords));
   }
   return out;
 }
@@ -78,7 +74,7 @@ Result<std::vector<std::string>> texts_argument(const json::object& arguments, s
 Result<std::vector<std::string>> variables_argument(const json::object& arguments, std::string_view name) {
   std::vector<std::string> out;
   std::size_t bytes = 0;
-  const auto* value = given(arguments, name);
+  const auto* value = given_field(arguments, name);
   if (value == nullptr) return out;
   if (!value->is_object()) return wrong_type(name, "an object of strings");
   for (const auto& [key, element] : value->as_object()) {
@@ -87,7 +83,7 @@ Result<std::vector<std::string>> variables_argument(const json::object& argument
     if (key.empty() || key.find('=') != std::string_view::npos || variable.find('\0') != std::string::npos)
       return wrong_type(name, "an object whose names are neither empty nor contain = or NUL");
     bytes += variable.size() + 1;
-    if (bytes > kMostWords) return wrong_type(name, fmt::format("at most {} bytes", kMostWords));
+    if (bytes > kMaxWords) return wrong_type(name, fmt::format("at most {} bytes", kMaxWords));
     out.push_back(std::move(variable));
   }
   return out;
@@ -106,7 +102,7 @@ Result<SessionArgument> session_argument(const json::object& arguments, const co
   SessionArgument out{.name = {}, .language = "python"};
   COVE_TRY(const auto name, text_argument(arguments, "session_id"));
   out.name = name.value_or("");
-  if (given(arguments, "language") == nullptr) return out;
+  if (given_field(arguments, "language") == nullptr) return out;
   COVE_TRY(const auto language, language_argument(arguments, languages));
   out.language = language.name;
   return out;
@@ -137,6 +133,17 @@ Result<std::string> path_argument(std::string path, std::string_view name) {
   }
   if (path.ends_with('/')) return refuse("names a directory");
   return path;
+}
+
+Result<std::string> workspace_path(const json::object& arguments, Whole whole) {
+  COVE_TRY(const auto given, text_argument(arguments, "path"));
+  auto path = given.value_or("");
+  if (path == "/workspace") path = "";
+  if (path.starts_with("/workspace/")) path.erase(0, std::string_view("/workspace/").size());
+  while (path.ends_with('/') && whole == Whole::yes) path.pop_back();
+  if (whole == Whole::yes && (path.empty() || path == ".")) return std::string();
+  if (!given) return fail(Errc::invalid, "Missing required parameter: path");
+  return path_argument(std::move(path), "path");
 }
 
 }  // namespace cove::doors::mcp

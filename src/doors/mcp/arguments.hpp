@@ -40,4 +40,9 @@ Result<std::string> filename_argument(const boost::json::object& arguments, cons
 // A path below the workspace: no leading slash, no "..", nothing empty.
 Result<std::string> path_argument(std::string path, std::string_view name);
 
+// The argument `path`, relative to /workspace, which itself may be meant where `whole` says so: "". A path that begins
+// with /workspace/ is taken as well: programs inside call it so.
+enum class Whole { yes, no };
+Result<std::string> workspace_path(const boost::json::object& arguments, Whole whole);
+
 }  // namespace cove::doors::mcp

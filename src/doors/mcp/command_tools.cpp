@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "doors/mcp/allowance.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
+#include "doors/mcp/output_reporter.hpp"
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/schema.hpp"
-#include "doors/mcp/telling.hpp"
 #include "doors/mcp/tool.hpp"
+#include "run/run.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::mcp {
@@ -20,12 +20,12 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{100};
-constexpr std::chrono::seconds kEndTime{10};                 // for a process to end when it is stopped
-constexpr std::size_t kMostOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
-constexpr std::size_t kMostCommand = (std::size_t{128} << 10) - 1;  // as much as one word of a program may have
-constexpr std::size_t kMostInput = std::size_t{4} << 20;
-constexpr std::uint64_t kMostWait = 60;  // seconds
-constexpr std::uint64_t kMostBackgroundSeconds = 604'800;
+constexpr std::chrono::seconds kEndTime{10};                // for a process to end when it is stopped
+constexpr std::size_t kMaxOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
+constexpr std::size_t kMaxCommand = (std::size_t{128} << 10) - 1;  // as much as one word of a program may have
+constexpr std::size_t kMaxInput = std::size_t{4} << 20;
+constexpr std::uint64_t kMaxWait = 60;  // seconds
+constexpr std::uint64_t kMaxBackgroundSeconds = 604'800;
 
 struct CommandRequest {
   SessionArgument session;
@@ -40,39 +40,41 @@ Result<CommandRequest> parse(const Workshop& workshop, const json::object& argum
   CommandRequest request;
   COVE_TRY(request.session, session_argument(arguments, workshop.languages));
   COVE_TRY(request.command, needed_text(arguments, "command"));
-  if (request.command.size() > kMostCommand)
+  if (request.command.size() > kMaxCommand)
     return fail(Errc::invalid, fmt::format("Invalid argument: command is larger than {} bytes: write it to a file with "
                                            "write_file, and run that",
-                                           kMostCommand));
+                                           kMaxCommand));
   if (request.command.empty()) return fail(Errc::invalid, "Invalid argument: command is empty");
   if (request.command.find('\0') != std::string::npos)
     return fail(Errc::invalid, "Invalid argument: command has a NUL");
   COVE_TRY(request.variables, variables_argument(arguments, "env"));
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
-  if (request.input && request.input->size() > kMostInput)
-    return fail(Errc::invalid, fmt::format("Invalid argument: stdin is larger than {} bytes", kMostInput));
+  if (request.input && request.input->size() > kMaxInput)
+    return fail(Errc::invalid, fmt::format("Invalid argument: stdin is larger than {} bytes", kMaxInput));
   COVE_TRY(request.background, flag_argument(arguments, "background"));
   COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
   if (seconds && !(*seconds > 0)) return fail(Errc::invalid, "Invalid argument: timeout must be greater than 0");
   if (!request.background) {
     request.timeout = allowed_time(workshop, arguments);
   } else if (seconds) {
-    const std::chrono::duration<double> asked(std::min(*seconds, static_cast<double>(kMostBackgroundSeconds)));
+    const std::chrono::duration<double> asked(std::min(*seconds, static_cast<double>(kMaxBackgroundSeconds)));
     request.timeout = std::chrono::ceil<milliseconds>(asked);
   }
   return request;
 }
 
-sandbox::ProcessRequest process_of(const CommandRequest& request, const Call& call) {
+run::Spec spec_of(CommandRequest request, const Call& call) {
   auto variables = trace_variables(call);
   variables.insert(variables.end(), request.variables.begin(), request.variables.end());
-  return {.kind = request.background ? sandbox::ProcessKind::background : sandbox::ProcessKind::exec,
-          .argv = {"bash", "-c", request.command},
-          .variables = std::move(variables),
-          .timeout = request.timeout,
-          .input = request.input ? sandbox::InputMode::open : sandbox::InputMode::none,
-          .output_limit = request.background ? sandbox::ProcessRequest().output_limit : kMostOutput,
-          .abandoned = [&call] { return call.cancelled(); }};
+  run::Spec spec{.code = run::Command{.argv = {"bash", "-c", std::move(request.command)}},
+                 .process = {.variables = std::move(variables), .timeout = request.timeout},
+                 .input = std::move(request.input),
+                 .when_gone = run::WhenGone::stop};
+  if (request.background)
+    spec.process.kind = sandbox::ProcessKind::background;
+  else
+    spec.process.output_limit = kMaxOutput;
+  return spec;
 }
 
 // What a process wrote, as far as it was read.
@@ -87,30 +89,13 @@ struct Output {
   [[nodiscard]] std::size_t size() const { return out.size() + err.size(); }
 };
 
-Task<Ran> follow(Call& call, std::shared_ptr<sandbox::Process> process) {
-  Ran ran;
-  Telling telling(call, ran, kMostOutput, "run_command");
-  sandbox::Reader reader(process, 1);
-  while (true) {
-    const auto batch = reader.take(kMostOutput);
-    for (const auto& event : batch.events) {
-      if (event.kind == sandbox::Event::Kind::out) telling.add(Line::Stream::out, event.bytes);
-      if (event.kind == sandbox::Event::Kind::err) telling.add(Line::Stream::err, event.bytes);
-    }
-    telling.tell();
-    if (batch.over) co_return ran;
-    if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + kLook);
-    if (call.cancelled()) process->stop(sandbox::Reason::cancelled);
-  }
-}
-
 void add_end(json::object& facts, const sandbox::Process& process) {
   facts["state"] = process.end() ? "exited" : "running";
   if (!process.end()) return;
   const auto& end = *process.end();
   const bool timed_out = end.reason == sandbox::Reason::timeout;
   facts["exit_code"] = timed_out ? -1 : end.exit_status;
-  facts["signal"] = end.signal == 0 || timed_out ? json::value(nullptr) : json::value(sandbox::signal_name(end.signal));
+  facts["signal"] = end.signal == 0 || timed_out ? json::value(nullptr) : json::value(guest::signal_name(end.signal));
   facts["timed_out"] = timed_out;
   facts["duration_ms"] = end.wall.count();
   if (!end.note.empty()) facts["note"] = end.note;
@@ -133,10 +118,10 @@ std::string words_of(const json::object& facts) {
   return text;
 }
 
-json::object finished(const Session& session, const sandbox::Process& process, const Ran& output) {
+json::object finished(const Session& session, const sandbox::Process& process, const RunRecord& output) {
   const auto& end = *process.end();
-  const bool out_cut = end.out_bytes > kMostOutput;
-  const bool err_cut = end.err_bytes > kMostOutput;
+  const bool out_cut = end.out_bytes > kMaxOutput;
+  const bool err_cut = end.err_bytes > kMaxOutput;
   json::object facts{{"session_id", session.id},
                      {"stdout", replace_invalid_utf8(output.out)},
                      {"stderr", replace_invalid_utf8(output.err)},
@@ -144,7 +129,7 @@ json::object finished(const Session& session, const sandbox::Process& process, c
   add_end(facts, process);
   auto text = words_of(facts);
   if (out_cut || err_cut)
-    text += fmt::format("\nOutput was cut after {} bytes: send it to a file and read that.", kMostOutput);
+    text += fmt::format("\nOutput was cut after {} bytes: send it to a file and read that.", kMaxOutput);
   return answer(text + "\nSession: " + session.id, std::move(facts));
 }
 
@@ -156,31 +141,41 @@ json::object begun(const Session& session, const sandbox::Process& process) {
       {{"session_id", session.id}, {"state", "running"}, {"process_id", id}});
 }
 
+json::object not_started(const sandbox::Process& process) {
+  return tool_error(fmt::format("The command was not started: {}", process.end()->note));
+}
+
+bool failed_to_start(const sandbox::Process& process) {
+  return process.end() && process.end()->reason == sandbox::Reason::not_started;
+}
+
+Task<Or<>> run_in_background(Workshop& workshop, Call& call, const Session& session, CommandRequest request) {
+  if (const auto allowed = run::admit_background(workshop.services, principal_of(call)); !allowed)
+    co_return tool_error(allowed.error().message);
+  auto spec = spec_of(std::move(request), call);
+  spec.process.abandoned = [&call] { return call.cancelled(); };
+  const auto started = co_await run::start(session.sandbox, std::move(spec));
+  if (!started) co_return tool_error(started.error().message);
+  if (!failed_to_start(**started)) co_return begun(session, **started);
+  session.sandbox->forget(*started);
+  co_return not_started(**started);
+}
+
 Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
   auto request = parse(workshop, arguments);
-  if (!request) co_return sorry(request.error().message);
+  if (!request) co_return tool_error(request.error().message);
   const auto session = co_await workshop.sessions.open(call, request->session.name, request->session.language);
-  if (!session) co_return sorry(session.error().message);
-  std::optional<sandbox::Admission::Ticket> ticket;
-  if (!request->background) {
-    auto given = co_await enter(workshop.services, call);
-    if (!given) co_return sorry(given.error().message);
-    ticket.emplace(std::move(*given));
-  }
-  const auto started = co_await session->sandbox->start(process_of(*request, call));
-  if (!started) co_return sorry(started.error().message);
-  const auto process = *started;
-  if (process->end() && process->end()->reason == sandbox::Reason::not_started) {
-    const auto why = process->end()->note;
-    session->sandbox->forget(process);
-    co_return sorry(fmt::format("The command was not started: {}", why));
-  }
-  if (request->input)
-    workshop.services.tasks.spawn("feed a command", sandbox::feed(process, std::move(*request->input)));
-  if (request->background) co_return begun(*session, *process);
-  const sandbox::Attended attended(session->sandbox, process);
-  const auto output = co_await follow(call, process);
-  co_return finished(*session, *process, output);
+  if (!session) co_return tool_error(session.error().message);
+  if (request->background) co_return co_await run_in_background(workshop, call, *session, std::move(*request));
+  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  if (!ticket) co_return tool_error(ticket.error().message);
+  auto run = co_await run::Run::begin(caller_of(call), session->sandbox, spec_of(std::move(*request), call));
+  if (!run) co_return tool_error(run.error().message);
+  if (failed_to_start(*run->process())) co_return not_started(*run->process());
+  RunRecord output;
+  OutputReporter reporter(call, output, kMaxOutput, "run_command");
+  co_await read_to_end(*run, reporter);
+  co_return finished(*session, *run->process(), output);
 }
 
 // --- those in the background
@@ -215,7 +210,7 @@ json::object told(const Named& named, std::uint64_t from) {
   bool more = false;
   for (const auto& event : process.events()) {
     if (event.sequence < next) continue;
-    if (output.size() + event.bytes.size() > 2 * kMostOutput && output.size() > 0) {
+    if (output.size() + event.bytes.size() > 2 * kMaxOutput && output.size() > 0) {
       more = true;
       break;
     }
@@ -239,14 +234,14 @@ json::object told(const Named& named, std::uint64_t from) {
 
 Task<Or<>> process_output(Workshop& workshop, Call& call, json::object arguments) {
   const auto from = whole_argument(arguments, "from", {.least = 1, .most = std::uint64_t{1} << 50});
-  if (!from) co_return sorry(from.error().message);
+  if (!from) co_return tool_error(from.error().message);
   const auto wait = number_argument(arguments, "wait_seconds");
-  if (!wait) co_return sorry(wait.error().message);
+  if (!wait) co_return tool_error(wait.error().message);
   const auto seconds = wait->value_or(0);
-  if (!(seconds >= 0) || seconds > static_cast<double>(kMostWait))
-    co_return sorry(fmt::format("Invalid argument: wait_seconds must be from 0 to {}", kMostWait));
+  if (!(seconds >= 0) || seconds > static_cast<double>(kMaxWait))
+    co_return tool_error(fmt::format("Invalid argument: wait_seconds must be from 0 to {}", kMaxWait));
   const auto named = co_await find_process(workshop, call, arguments);
-  if (!named) co_return sorry(named.error().message);
+  if (!named) co_return tool_error(named.error().message);
   const sandbox::Sandbox::Activity activity(named->sandbox);
   const auto first = from->value_or(1);
   const auto until = Clock::now() + std::chrono::ceil<milliseconds>(std::chrono::duration<double>(seconds));
@@ -260,9 +255,9 @@ Task<Or<>> process_output(Workshop& workshop, Call& call, json::object arguments
 
 Task<Or<>> stop_process(Workshop& workshop, Call& call, json::object arguments) {
   const auto named = co_await find_process(workshop, call, arguments);
-  if (!named) co_return sorry(named.error().message);
+  if (!named) co_return tool_error(named.error().message);
   if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
-    co_return sorry("The session is paused: nothing in it can be stopped.");
+    co_return tool_error("The session is paused: nothing in it can be stopped.");
   named->process->stop(sandbox::Reason::cancelled);
   const auto until = Clock::now() + kEndTime;
   while (!named->process->end() && Clock::now() < until)

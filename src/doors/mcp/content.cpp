@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "base/text.hpp"
 
 namespace cove::doors::mcp {
@@ -25,27 +23,6 @@ std::string percent_encoded(std::string_view text, std::string_view also) {
   }
   return out;
 }
-
-struct Kind {
-  std::string_view extension;
-  std::string_view mime;
-};
-constexpr auto kKinds = std::to_array<Kind>({
-    {".txt", "text/plain"},        {".md", "text/markdown"},
-    {".csv", "text/csv"},          {".tsv", "text/csv"},
-    {".json", "application/json"}, {".html", "text/html"},
-    {".xml", "application/xml"},   {".yaml", "application/yaml"},
-    {".yml", "application/yaml"},  {".toml", "application/toml"},
-    {".log", "text/plain"},        {".py", "text/x-python"},
-    {".js", "text/javascript"},    {".ts", "application/typescript"},
-    {".sh", "application/x-sh"},   {".png", "image/png"},
-    {".jpg", "image/jpeg"},        {".jpeg", "image/jpeg"},
-    {".gif", "image/gif"},         {".webp", "image/webp"},
-    {".svg", "image/svg+xml"},     {".pdf", "application/pdf"},
-    {".zip", "application/zip"},   {".gz", "application/gzip"},
-    {".tar", "application/x-tar"}, {".wav", "audio/wav"},
-    {".mp3", "audio/mpeg"},        {".parquet", "application/vnd.apache.parquet"},
-});
 
 }  // namespace
 
@@ -69,20 +46,13 @@ std::string workspace_uri(std::string_view session_id, std::string_view path) {
   return fmt::format("workspace://{}/{}", percent_encoded(session_id, ""), percent_encoded(path, "/"));
 }
 
-std::string_view mime_of(std::string_view path) {
-  for (const auto& kind : kKinds) {
-    if (path.ends_with(kind.extension)) return kind.mime;
-  }
-  return "application/octet-stream";
-}
-
 json::object answer(std::string text, json::object structured) {
   return {{"content", json::array{text_block(std::move(text))}},
           {"structuredContent", std::move(structured)},
           {"isError", false}};
 }
 
-json::object sorry(std::string sentence) {
+json::object tool_error(std::string sentence) {
   auto block = text_block(std::move(sentence));
   block["annotations"] = {{"role", "error"}};
   return {{"content", json::array{std::move(block)}}, {"isError", true}};

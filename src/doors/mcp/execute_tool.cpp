@@ -2,13 +2,13 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "doors/mcp/allowance.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/run_answer.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
+#include "run/workplace.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -17,20 +17,20 @@ namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Or;
 
-constexpr std::size_t kMostFiles = 100;
-constexpr std::size_t kMostFileBytes = std::size_t{8} << 20;  // of all together
+constexpr std::size_t kMaxFiles = 100;
+constexpr std::size_t kMaxFileBytes = std::size_t{8} << 20;  // of all together
 
 tl::unexpected<Error> wrong(const std::string& where, std::string_view what) {
   return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", where, what));
 }
 
 // [{"path" or "name", "content", "encoding"?}]
-Result<std::vector<sandbox::WorkspaceFile>> files_argument(const json::object& arguments) {
-  std::vector<sandbox::WorkspaceFile> files;
+Result<std::vector<sandbox::NewFile>> files_argument(const json::object& arguments) {
+  std::vector<sandbox::NewFile> files;
   const auto* value = arguments.if_contains("files");
   if (value == nullptr || value->is_null()) return files;
   if (!value->is_array()) return wrong("files", "must be a list of objects");
-  if (value->as_array().size() > kMostFiles) return wrong("files", fmt::format("has more than {} files", kMostFiles));
+  if (value->as_array().size() > kMaxFiles) return wrong("files", fmt::format("has more than {} files", kMaxFiles));
   std::size_t bytes = 0;
   for (const auto& element : value->as_array()) {
     const auto where = fmt::format("files[{}]", files.size());
@@ -47,12 +47,12 @@ Result<std::vector<sandbox::WorkspaceFile>> files_argument(const json::object& a
       return wrong(where + ".encoding", "must be \"base64\" or \"utf-8\"");
     auto text = **content;
     if (*encoding && **encoding == "base64") {
-      auto decoded = from_base64(text);
+      auto decoded = from_base64(text, Padding::optional);
       if (!decoded) return wrong(where + ".content", "is not base64");
       text = std::move(*decoded);
     }
     bytes += text.size();
-    if (bytes > kMostFileBytes) return wrong("files", fmt::format("hold more than {} bytes", kMostFileBytes));
+    if (bytes > kMaxFileBytes) return wrong("files", fmt::format("hold more than {} bytes", kMaxFileBytes));
     files.push_back({.path = std::move(checked), .content = std::move(text)});
   }
   return files;
@@ -76,16 +76,16 @@ Result<RunRequest> parse(const Workshop& workshop, const json::object& arguments
 
 Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
   auto request = parse(workshop, arguments);
-  if (!request) co_return sorry(request.error().message);
+  if (!request) co_return tool_error(request.error().message);
   const auto name = text_argument(arguments, "session_id");
-  if (!name) co_return sorry(name.error().message);
+  if (!name) co_return tool_error(name.error().message);
   const auto reset = flag_argument(arguments, "reset_session");
-  if (!reset) co_return sorry(reset.error().message);
+  if (!reset) co_return tool_error(reset.error().message);
   auto session = co_await workshop.sessions.open(call, name->value_or(""), request->language.name,
                                                  *reset ? Begin::anew : Begin::where_it_was);
-  if (!session) co_return sorry(session.error().message);
-  const auto ticket = co_await enter(workshop.services, call);
-  if (!ticket) co_return sorry(ticket.error().message);
+  if (!session) co_return tool_error(session.error().message);
+  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  if (!ticket) co_return tool_error(ticket.error().message);
   RunAnswer about{.profile = workshop.services.config()->mcp.profile,
                   .language = request->language,
                   .code = request->code,
@@ -93,19 +93,24 @@ Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
                   .saved = request->save,
                   .session_id = session->id,
                   .execution_id = RecentOutputs::new_id()};
-  auto ran = co_await run(workshop.services, call, *session, std::move(*request));
-  if (!ran) co_return sorry("Execution failed: " + ran.error().message);
-  if (ran->not_started)
-    ran->notes.back() += fmt::format("; {} needs the package {}, which the server's host, or the template, has to have",
-                                     about.language.name, about.language.package);
-  if (!session->note.empty()) ran->notes.insert(ran->notes.begin(), session->note);
-  auto answer = answer_of(about, *ran);
+  auto record = co_await run(workshop.services, call, *session, std::move(*request));
+  if (!record) co_return tool_error("Execution failed: " + record.error().message);
+  if (record->not_started)
+    record->notes.back() +=
+        fmt::format("; {} needs the package {}, which the server's host, or the template, has to have",
+                    about.language.name, about.language.package);
+  if (!session->note.empty()) record->notes.insert(record->notes.begin(), session->note);
+  auto answer = answer_of(about, *record);
+  const auto config = workshop.services.config();
+  const auto& limits = config->mcp;
   workshop.outputs.keep({.id = about.execution_id,
                          .tenant = call.tenant,
-                         .out = std::move(ran->out),
-                         .err = std::move(ran->err),
-                         .out_cut = ran->out_truncated,
-                         .err_cut = ran->err_truncated});
+                         .out = std::move(record->out),
+                         .err = std::move(record->err),
+                         .out_cut = record->out_truncated,
+                         .err_cut = record->err_truncated},
+                        {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
+                         .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
   co_return answer;
 }
 

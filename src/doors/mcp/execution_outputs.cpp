@@ -13,7 +13,7 @@ using cove::mcp::Fault;
 using cove::mcp::Or;
 
 constexpr std::string_view kScheme = "execution://";
-constexpr std::size_t kMost = std::size_t{4} << 20;  // of one answer, so that it stays a line that clients can read
+constexpr std::size_t kMax = std::size_t{4} << 20;  // of one answer, so that it stays a line that clients can read
 
 }  // namespace
 
@@ -46,7 +46,7 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
   if (!output || (rest != "stdout" && rest != "stderr")) co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto bytes = rest == "stdout" ? output->out : output->err;
   json::array contents;
-  if (bytes.size() > kMost) bytes.resize(kMost - unfinished_utf8(std::string_view(bytes).substr(0, kMost)));
+  if (bytes.size() > kMax) bytes.resize(kMax - unfinished_utf8(std::string_view(bytes).substr(0, kMax)));
   contents.push_back(content_of(uri, "text/plain", std::move(bytes)));
   co_return contents;
 }

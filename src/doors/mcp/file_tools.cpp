@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "base/text.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/schema.hpp"
+#include "doors/mcp/session_files.hpp"
 #include "doors/mcp/tool.hpp"
-#include "doors/mcp/workspace.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -15,25 +13,6 @@ namespace {
 namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Or;
-
-constexpr std::uint64_t kUsualRead = std::uint64_t{64} << 10;
-constexpr std::uint64_t kMostRead = std::uint64_t{512} << 10;  // twice in an answer, and each byte may need six
-constexpr std::uint64_t kMostImage = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMostScanned = std::uint64_t{64} << 20;  // in search of a line
-
-// `path`, which may be the workspace itself where `whole` says so.
-enum class Whole { yes, no };
-Result<std::string> path_of(const json::object& arguments, Whole whole) {
-  COVE_TRY(const auto given, text_argument(arguments, "path"));
-  auto path = given.value_or("");
-  // What other tools and programs inside call it.
-  if (path == "/workspace") path = "";
-  if (path.starts_with("/workspace/")) path.erase(0, std::string_view("/workspace/").size());
-  while (path.ends_with('/') && whole == Whole::yes) path.pop_back();
-  if (whole == Whole::yes && (path.empty() || path == ".")) return std::string();
-  if (!given) return fail(Errc::invalid, "Missing required parameter: path");
-  return path_argument(std::move(path), "path");
-}
 
 // --- write_file
 
@@ -43,26 +22,26 @@ Result<std::string> content_of(const json::object& arguments) {
   if (!encoding || *encoding == "utf-8") return content;
   if (*encoding != "base64") return fail(Errc::invalid, "Invalid argument: encoding must be utf-8 or base64");
   std::erase(content, '\n');
-  auto bytes = from_base64(content);
+  auto bytes = from_base64(content, Padding::optional);
   if (!bytes) return fail(Errc::invalid, "Invalid argument: content is not base64");
   return std::move(*bytes);
 }
 
 Task<Or<>> write_file(Workshop& workshop, Call& call, json::object arguments) {
   const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return sorry(target.error().message);
-  const auto path = path_of(arguments, Whole::no);
-  if (!path) co_return sorry(path.error().message);
+  if (!target) co_return tool_error(target.error().message);
+  const auto path = workspace_path(arguments, Whole::no);
+  if (!path) co_return tool_error(path.error().message);
   auto content = content_of(arguments);
-  if (!content) co_return sorry(content.error().message);
+  if (!content) co_return tool_error(content.error().message);
   const auto append = flag_argument(arguments, "append");
-  if (!append) co_return sorry(append.error().message);
+  if (!append) co_return tool_error(append.error().message);
   const auto session = co_await workshop.sessions.open(call, target->name, target->language);
-  if (!session) co_return sorry(session.error().message);
-  Workspace workspace(*session, call);
-  const auto mode = *append ? WriteMode::append : WriteMode::replace;
-  const auto written = co_await workspace.write(*path, std::move(*content), mode);
-  if (!written) co_return sorry(file_trouble(written.error()));
+  if (!session) co_return tool_error(session.error().message);
+  SessionFiles files(*session, call);
+  const auto mode = *append ? sandbox::WriteMode::append : sandbox::WriteMode::replace;
+  const auto written = co_await files.write(*path, std::move(*content), mode);
+  if (!written) co_return tool_error(file_trouble(written.error()));
   auto result = answer(fmt::format("/workspace/{} has {} bytes now.\nSession: {}", *path, written->size, session->id),
                        {{"session_id", session->id},
                         {"path", *path},
@@ -72,194 +51,15 @@ Task<Or<>> write_file(Workshop& workshop, Call& call, json::object arguments) {
   co_return result;
 }
 
-// --- read_file
-
-struct ReadRequest {
-  std::string path;
-  std::uint64_t offset = 0;
-  std::uint64_t limit = kUsualRead;
-  std::optional<std::uint64_t> first_line;
-  std::uint64_t last_line = UINT64_MAX;
-  bool whole = true;  // no part was asked for
-};
-
-Result<ReadRequest> parse_read(const json::object& arguments) {
-  ReadRequest request;
-  COVE_TRY(request.path, path_of(arguments, Whole::no));
-  COVE_TRY(const auto offset, whole_argument(arguments, "offset", {.least = 0, .most = std::uint64_t{1} << 50}));
-  COVE_TRY(const auto limit, whole_argument(arguments, "limit", {.least = 1, .most = kMostRead}));
-  COVE_TRY(const auto first, whole_argument(arguments, "first_line", {.least = 1, .most = std::uint64_t{1} << 50}));
-  COVE_TRY(const auto last, whole_argument(arguments, "last_line", {.least = 1, .most = std::uint64_t{1} << 50}));
-  if ((first || last) && offset)
-    return fail(Errc::invalid, "Invalid argument: offset cannot be given together with lines");
-  request.whole = !offset && !limit && !first && !last;
-  request.offset = offset.value_or(0);
-  request.limit = limit.value_or(kUsualRead);
-  if (first || last) request.first_line = first.value_or(1);
-  request.last_line = last.value_or(UINT64_MAX);
-  if (request.first_line && *request.first_line > request.last_line)
-    return fail(Errc::invalid, "Invalid argument: last_line is before first_line");
-  return request;
-}
-
-// The lines that were asked for, of pieces as they come.
-class Lines {
- public:
-  Lines(std::uint64_t first, std::uint64_t last, std::uint64_t most) : first_(first), last_(last), most_(most) {}
-
-  // False: that is enough.
-  bool take(std::string_view piece) {
-    scanned += piece.size();
-    while (!piece.empty()) {
-      const auto end = piece.find('\n');
-      const auto part = piece.substr(0, end == std::string_view::npos ? end : end + 1);
-      if (line_ >= first_) {
-        text += part.substr(0, most_ - text.size());
-        last_taken = line_;
-        if (text.size() == most_) cut = true;
-      }
-      piece.remove_prefix(part.size());
-      if (end != std::string_view::npos) ++line_;
-      if (line_ > last_ || cut) return false;
-    }
-    return scanned < kMostScanned;
-  }
-
-  std::string text;
-  std::uint64_t scanned = 0;
-  std::uint64_t last_taken = 0;  // 0: there is no such line
-  bool cut = false;
-
- private:
-  std::uint64_t first_;
-  std::uint64_t last_;
-  std::uint64_t most_;
-  std::uint64_t line_ = 1;
-};
-
-std::string_view image_type(std::string_view bytes) {
-  if (bytes.starts_with("\x89PNG\r\n")) return "image/png";
-  if (bytes.starts_with("\xFF\xD8\xFF")) return "image/jpeg";
-  if (bytes.starts_with("GIF8")) return "image/gif";
-  if (bytes.starts_with("RIFF") && bytes.substr(8).starts_with("WEBP")) return "image/webp";
-  return {};
-}
-
-bool is_text(std::string_view bytes) {
-  return valid_utf8(bytes) && bytes.find('\0') == std::string_view::npos;
-}
-
-json::object facts_of(const Session& session, const ReadRequest& request, std::uint64_t size) {
-  return {{"session_id", session.id}, {"path", request.path}, {"size", size}, {"mime_type", mime_of(request.path)}};
-}
-
-json::object with_note(json::object result, std::string note) {
-  auto& content = result["content"].as_array();
-  if (content.front().as_object().at("text").as_string().empty()) content.clear();
-  if (!note.empty()) content.push_back(text_block(std::move(note)));
-  if (content.empty()) content.push_back(text_block("(empty)"));
-  return result;
-}
-
-Task<json::object> read_lines(Workspace& workspace, const Session& session, const ReadRequest& request) {
-  Lines lines(*request.first_line, request.last_line, request.limit);
-  const auto size =
-      co_await workspace.read_through(request.path, [&](std::string_view piece) { return lines.take(piece); });
-  if (!size) co_return sorry(file_trouble(size.error()));
-  if (lines.scanned >= kMostScanned && lines.last_taken == 0)
-    co_return sorry(fmt::format("first_line is not in the first {} bytes: use offset instead.", kMostScanned));
-  if (lines.last_taken == 0)
-    co_return sorry(fmt::format("first_line is after the end of /workspace/{}.", request.path));
-  if (lines.cut) lines.text.resize(lines.text.size() - unfinished_utf8(lines.text));
-  if (!is_text(lines.text)) co_return sorry("The file is not text: read it with offset and limit.");
-  auto facts = facts_of(session, request, *size);
-  facts["encoding"] = "utf-8";
-  facts["content"] = lines.text;
-  facts["first_line"] = *request.first_line;
-  facts["last_line"] = lines.last_taken;
-  facts["truncated"] = lines.cut;
-  std::string note;
-  if (lines.cut) note = fmt::format("[cut in line {}: raise limit, or ask for fewer lines]", lines.last_taken);
-  co_return with_note(answer(lines.text, std::move(facts)), std::move(note));
-}
-
-Task<json::object> read_image(const Session& session, const ReadRequest& request, Workspace& workspace,
-                              std::string_view type, std::uint64_t size) {
-  auto facts = facts_of(session, request, size);
-  facts["mime_type"] = type;
-  facts["encoding"] = "image";
-  facts["truncated"] = false;
-  if (size > kMostImage) {
-    facts["truncated"] = true;
-    auto result =
-        answer(fmt::format("An image of {} bytes, which is more than the {} that are shown.", size, kMostImage),
-               std::move(facts));
-    result["content"].as_array().push_back(link_block(session.id, request.path, size));
-    co_return result;
-  }
-  const auto piece = co_await workspace.read(request.path, 0, kMostImage);
-  if (!piece) co_return sorry(file_trouble(piece.error()));
-  auto result = answer(fmt::format("{} of {} bytes", type, piece->bytes.size()), std::move(facts));
-  result["content"].as_array().push_back(image_block(piece->bytes, type));
-  co_return result;
-}
-
-Task<json::object> read_piece(Workspace& workspace, const Session& session, const ReadRequest& request) {
-  auto piece = co_await workspace.read(request.path, request.offset, request.limit);
-  if (!piece) co_return sorry(file_trouble(piece.error()));
-  if (const auto type = image_type(piece->bytes); request.whole && !type.empty())
-    co_return co_await read_image(session, request, workspace, type, piece->size);
-  if (request.offset > piece->size)
-    co_return sorry(
-        fmt::format("Invalid argument: offset is after the end of the file, which has {} bytes", piece->size));
-  auto from = request.offset;
-  auto& bytes = piece->bytes;
-  // Nothing begins or ends in the middle of a character, if these are any.
-  std::size_t inside = 0;
-  while (from > 0 && inside < bytes.size() && inside < 3 && (static_cast<unsigned char>(bytes[inside]) & 0xC0) == 0x80)
-    ++inside;
-  auto text = std::string_view(bytes).substr(inside);
-  if (from + bytes.size() < piece->size) text.remove_suffix(unfinished_utf8(text));
-  const bool readable = is_text(text) && (!text.empty() || bytes.empty());
-  if (readable) {
-    from += inside;
-    bytes = std::string(text);
-  }
-  const auto next = from + bytes.size();
-  auto facts = facts_of(session, request, piece->size);
-  facts["encoding"] = readable ? "utf-8" : "base64";
-  facts["content"] = readable ? bytes : base64(bytes);
-  facts["offset"] = from;
-  facts["truncated"] = next < piece->size;
-  std::string note;
-  if (next < piece->size) {
-    facts["next_offset"] = next;
-    note = fmt::format("[bytes {} to {} of {}: go on with offset {}]", from, next, piece->size, next);
-  }
-  co_return with_note(answer(readable ? bytes : "base64: " + base64(bytes), std::move(facts)), std::move(note));
-}
-
-Task<Or<>> read_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return sorry(target.error().message);
-  const auto request = parse_read(arguments);
-  if (!request) co_return sorry(request.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
-  if (!session) co_return sorry(session.error().message);
-  Workspace workspace(*session, call);
-  if (request->first_line) co_return co_await read_lines(workspace, *session, *request);
-  co_return co_await read_piece(workspace, *session, *request);
-}
-
 // --- list_files
 
-json::object shown(const WorkspaceEntry& entry) {
+json::object shown(const sandbox::FileEntry& entry) {
   json::object one{{"path", entry.path}, {"type", entry.type}, {"size", entry.size}, {"modified", entry.modified}};
   if (entry.type == "symlink") one["target"] = entry.target;
   return one;
 }
 
-std::string line_of(const WorkspaceEntry& entry) {
+std::string line_of(const sandbox::FileEntry& entry) {
   if (entry.type == "directory") return entry.path + "/\n";
   if (entry.type == "symlink") return fmt::format("{} -> {}\n", entry.path, entry.target);
   return fmt::format("{}  {}\n", entry.path, entry.type == "file" ? fmt::format("{} bytes", entry.size) : entry.type);
@@ -267,16 +67,16 @@ std::string line_of(const WorkspaceEntry& entry) {
 
 Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
   const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return sorry(target.error().message);
-  const auto path = path_of(arguments, Whole::yes);
-  if (!path) co_return sorry(path.error().message);
+  if (!target) co_return tool_error(target.error().message);
+  const auto path = workspace_path(arguments, Whole::yes);
+  if (!path) co_return tool_error(path.error().message);
   const auto recursive = flag_argument(arguments, "recursive");
-  if (!recursive) co_return sorry(recursive.error().message);
+  if (!recursive) co_return tool_error(recursive.error().message);
   const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
-  if (!session) co_return sorry(session.error().message);
-  Workspace workspace(*session, call);
-  const auto listing = co_await workspace.list(*path, *recursive ? Depth::all : Depth::one);
-  if (!listing) co_return sorry(file_trouble(listing.error()));
+  if (!session) co_return tool_error(session.error().message);
+  SessionFiles files(*session, call);
+  const auto listing = co_await files.list(*path, *recursive ? sandbox::Recursive::yes : sandbox::Recursive::no);
+  if (!listing) co_return tool_error(file_trouble(listing.error()));
   json::array entries;
   std::string text;
   for (const auto& entry : listing->entries) {
@@ -284,33 +84,30 @@ Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
     text += line_of(entry);
   }
   if (text.empty()) text = "(nothing)\n";
-  if (listing->cut) text += "[there is more: list a directory in it]\n";
+  if (listing->truncated) text += "[there is more: list a directory in it]\n";
   text += "Session: " + session->id;
-  co_return answer(
-      std::move(text),
-      {{"session_id", session->id}, {"path", *path}, {"entries", std::move(entries)}, {"truncated", listing->cut}});
+  co_return answer(std::move(text), {{"session_id", session->id},
+                                     {"path", *path},
+                                     {"entries", std::move(entries)},
+                                     {"truncated", listing->truncated}});
 }
 
 // --- delete_file
 
 Task<Or<>> delete_file(Workshop& workshop, Call& call, json::object arguments) {
   const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return sorry(target.error().message);
-  const auto path = path_of(arguments, Whole::no);
-  if (!path) co_return sorry(path.error().message);
+  if (!target) co_return tool_error(target.error().message);
+  const auto path = workspace_path(arguments, Whole::no);
+  if (!path) co_return tool_error(path.error().message);
   const auto recursive = flag_argument(arguments, "recursive");
-  if (!recursive) co_return sorry(recursive.error().message);
+  if (!recursive) co_return tool_error(recursive.error().message);
   const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
-  if (!session) co_return sorry(session.error().message);
-  Workspace workspace(*session, call);
-  const auto removed = co_await workspace.remove(*path, *recursive ? Depth::all : Depth::one);
-  if (!removed) co_return sorry(file_trouble(removed.error()));
+  if (!session) co_return tool_error(session.error().message);
+  SessionFiles files(*session, call);
+  const auto removed = co_await files.remove(*path, *recursive ? sandbox::Recursive::yes : sandbox::Recursive::no);
+  if (!removed) co_return tool_error(file_trouble(removed.error()));
   co_return answer(fmt::format("/workspace/{} is deleted.\nSession: {}", *path, session->id),
                    {{"session_id", session->id}, {"path", *path}, {"deleted", true}});
-}
-
-json::object path_property(std::string_view description) {
-  return property("string", description);
 }
 
 }  // namespace
@@ -325,7 +122,7 @@ Tool write_file_tool(const config::Languages& languages) {
        "directory. Directories on the way are made; a file that is there is replaced, or added to with append. It "
        "stays "
        "until the session ends."},
-      {"inputSchema", schema({{"path", path_property("Relative to /workspace")},
+      {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
                               {"content", property("string", "All of it")},
                               {"encoding", one_of({"utf-8", "base64"}, "base64 for what is not text")},
                               {"append", property("boolean", "Add to the end of the file")},
@@ -343,41 +140,6 @@ Tool write_file_tool(const config::Languages& languages) {
   return tool;
 }
 
-Tool read_file_tool(const config::Languages& languages) {
-  Tool tool;
-  tool.definition = {
-      {"name", "read_file"},
-      {"title", "Read a file"},
-      {"description",
-       "Reads a file of a session's workspace. Without more, its first 64 KiB; ask for lines with first_line and "
-       "last_line, or for bytes with offset and limit (512 KiB at the most), and go on at next_offset. What is not "
-       "text "
-       "comes as base64, an image of up to 1 MiB as an image."},
-      {"inputSchema", schema({{"path", path_property("Relative to /workspace")},
-                              {"first_line", property("integer", "Counted from 1")},
-                              {"last_line", property("integer", "This one included")},
-                              {"offset", property("integer", "The first byte, counted from 0")},
-                              {"limit", property("integer", "The most bytes, up to 524288; 65536 if not given")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"path"})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"path", property("string", "Relative to /workspace")},
-                               {"size", property("integer", "Bytes of the whole file")},
-                               {"mime_type", property("string", "")},
-                               {"encoding", one_of({"utf-8", "base64", "image"}, "image: it is beside this")},
-                               {"content", property("string", "")},
-                               {"offset", property("integer", "Of the first byte in content")},
-                               {"next_offset", property("integer", "Where it goes on, if it does")},
-                               {"first_line", property("integer", "")},
-                               {"last_line", property("integer", "The last one in content")},
-                               {"truncated", property("boolean", "There is more than was given")}},
-                              {"session_id", "path", "size", "encoding", "truncated"})},
-      {"annotations", annotations({.read_only = true, .idempotent = true})}};
-  tool.run = read_file;
-  return tool;
-}
-
 Tool list_files_tool(const config::Languages& languages) {
   const auto entry = schema({{"path", property("string", "Relative to /workspace")},
                              {"type", one_of({"file", "directory", "symlink", "other"}, "")},
@@ -392,7 +154,7 @@ Tool list_files_tool(const config::Languages& languages) {
       {"description",
        "Lists a directory of a session's workspace, with recursive also what is in the directories in it: 1000 entries "
        "at the most, in the order of their names."},
-      {"inputSchema", schema({{"path", path_property("Relative to /workspace; without it all of the workspace")},
+      {"inputSchema", schema({{"path", property("string", "Relative to /workspace; without it all of the workspace")},
                               {"recursive", property("boolean", "Also what is in directories")},
                               {"session_id", session_property()},
                               {"language", language_property(languages, "python")}},
@@ -415,7 +177,7 @@ Tool delete_file_tool(const config::Languages& languages) {
                       "Deletes a file, a link or an empty directory of a session's workspace; with recursive a "
                       "directory and everything "
                       "in it. It cannot be taken back."},
-                     {"inputSchema", schema({{"path", path_property("Relative to /workspace")},
+                     {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
                                              {"recursive", property("boolean", "A directory with all that is in it")},
                                              {"session_id", session_property()},
                                              {"language", language_property(languages, "python")}},

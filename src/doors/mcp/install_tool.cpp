@@ -4,56 +4,58 @@
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
-#include "sandbox/index_page.hpp"
+#include "json/fields.hpp"
+#include "packages/index_page.hpp"
 
 namespace cove::doors::mcp {
 namespace {
 
 namespace json = boost::json;
+using cove::json::text_of;
 using cove::mcp::Call;
 using cove::mcp::Or;
 using cove::mcp::Question;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostAtOnce = 50;
-constexpr std::size_t kMostOutput = std::size_t{4} << 10;  // of what pip printed last
+constexpr std::size_t kMaxAtOnce = 50;
+constexpr std::size_t kMaxOutput = std::size_t{4} << 10;  // of what pip printed last
 constexpr milliseconds kLook{100};
 constexpr std::chrono::seconds kHeartbeat{2};
 
-Result<std::vector<sandbox::Package>> packages_argument(const json::object& arguments) {
+Result<std::vector<packages::Package>> packages_argument(const json::object& arguments) {
   COVE_TRY(const auto given, texts_argument(arguments, "packages"));
   if (given.empty()) return fail(Errc::invalid, "Missing required parameter: packages");
-  if (given.size() > kMostAtOnce)
-    return fail(Errc::invalid, fmt::format("Invalid argument: packages has more than {} entries", kMostAtOnce));
-  std::vector<sandbox::Package> packages;
+  if (given.size() > kMaxAtOnce)
+    return fail(Errc::invalid, fmt::format("Invalid argument: packages has more than {} entries", kMaxAtOnce));
+  std::vector<packages::Package> packages;
   for (const auto& text : given) {
     // "numpy>=1.2,<2": a name, and what is to be said of its version.
     const auto end = std::min(text.find_first_of("=<>!~ "), text.size());
     const auto version = std::min(text.find_first_not_of(' ', end), text.size());
-    sandbox::Package package{.name = text.substr(0, end), .version = text.substr(version)};
-    if (const auto good = sandbox::requirement(package.name, package.version); !good)
+    packages::Package package{.name = text.substr(0, end), .version = text.substr(version)};
+    if (const auto good = packages::requirement(package.name, package.version); !good)
       return fail(Errc::invalid, fmt::format("Invalid argument: packages: {}", good.error().message));
     packages.push_back(std::move(package));
   }
   return packages;
 }
 
-Result<sandbox::InstallRequest> parse(const Workshop& workshop, const json::object& arguments) {
+Result<packages::InstallRequest> parse(const Workshop& workshop, const json::object& arguments) {
   const auto config = workshop.services.config();
-  sandbox::InstallRequest request;
+  packages::InstallRequest request;
   COVE_TRY(request.packages, packages_argument(arguments));
   COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
-  COVE_TRY(request.timeout, sandbox::install_time(config->dependencies, seconds, "Invalid argument: timeout"));
+  COVE_TRY(request.timeout, packages::install_time(config->dependencies, seconds, "Invalid argument: timeout"));
   COVE_TRY(const auto index, text_argument(arguments, "index_url"));
-  COVE_CHECK(sandbox::choose_index(request, config->dependencies, index, "Invalid argument: index_url"));
+  COVE_CHECK(packages::choose_index(request, config->dependencies, index, "Invalid argument: index_url"));
   return request;
 }
 
-Question question_of(const sandbox::InstallRequest& request) {
+Question question_of(const packages::InstallRequest& request) {
   std::string names;
   for (const auto& package : request.packages)
-    names += (names.empty() ? "" : ", ") + sandbox::requirement(package.name, package.version).value();
+    names += (names.empty() ? "" : ", ") + packages::requirement(package.name, package.version).value();
   auto install = property("boolean", "Install them");
   install["default"] = true;
   return cove::mcp::elicitation("install", fmt::format("Install {} from {}?", names, request.index.text()),
@@ -65,11 +67,6 @@ bool agreed(const cove::mcp::Answers& answers) {
   if (form == nullptr) return false;
   const auto* value = form->if_contains("install");
   return value != nullptr && value->is_bool() && value->as_bool();
-}
-
-std::string text_of(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
 }
 
 bool is_over(const sandbox::Sandbox& sandbox) {
@@ -110,12 +107,12 @@ json::object failed(const json::object& status) {
   auto why = text_of(status, "error");
   if (why.empty()) why = "the session ended";
   auto output = text_of(status, "output");
-  if (output.size() > kMostOutput) {
-    auto from = output.size() - kMostOutput;
+  if (output.size() > kMaxOutput) {
+    auto from = output.size() - kMaxOutput;
     while (from < output.size() && (static_cast<unsigned char>(output[from]) & 0xC0) == 0x80) ++from;
     output.erase(0, from);
   }
-  return sorry(fmt::format("The packages were not installed: {}.{}{}", why, output.empty() ? "" : "\n", output));
+  return tool_error(fmt::format("The packages were not installed: {}.{}{}", why, output.empty() ? "" : "\n", output));
 }
 
 json::object done(const Session& session, const json::object& status) {
@@ -130,20 +127,21 @@ json::object done(const Session& session, const json::object& status) {
 
 Task<Or<>> install(Workshop& workshop, Call& call, json::object arguments) {
   auto request = parse(workshop, arguments);
-  if (!request) co_return sorry(request.error().message);
+  if (!request) co_return tool_error(request.error().message);
   const auto name = text_argument(arguments, "session_id");
-  if (!name) co_return sorry(name.error().message);
+  if (!name) co_return tool_error(name.error().message);
   const auto question = question_of(*request);
   if (workshop.services.config()->mcp.ask_before_install && call.can_ask(question)) {
     std::vector<Question> questions{question};
     auto asked = co_await call.ask(std::move(questions));
     if (!asked) co_return asked.error();
-    if (!agreed(*asked)) co_return sorry("Nothing was installed: the user did not agree. Do without these packages.");
+    if (!agreed(*asked))
+      co_return tool_error("Nothing was installed: the user did not agree. Do without these packages.");
   }
   const auto session = co_await workshop.sessions.open(call, name->value_or(""), "python");
-  if (!session) co_return sorry(session.error().message);
+  if (!session) co_return tool_error(session.error().message);
   if (const auto begun = workshop.services.installs.begin(session->sandbox, std::move(*request)); !begun)
-    co_return sorry(begun.error().message);
+    co_return tool_error(begun.error().message);
   const auto status = co_await wait(workshop, call, session->sandbox);
   if (text_of(status, "status") != "completed") co_return failed(status);
   co_return done(*session, status);

@@ -4,13 +4,15 @@
 #include <charconv>
 
 #include "base/text.hpp"
+#include "doors/mcp/output_reporter.hpp"
 #include "doors/mcp/runners.hpp"
-#include "doors/mcp/telling.hpp"
+#include "json/fields.hpp"
 
 namespace cove::doors::mcp {
 namespace {
 
 namespace json = boost::json;
+using cove::json::text_of;
 using cove::mcp::Call;
 using sandbox::Kernel;
 using sandbox::Reason;
@@ -19,11 +21,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{100};
 constexpr milliseconds kGrace{500};  // for a cell to end when its time is over
-
-std::string text_of(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
-}
 
 struct Interpreter {
   std::shared_ptr<Kernel> kernel;
@@ -49,20 +46,21 @@ Task<Result<Interpreter>> interpreter_of(Services& services, std::shared_ptr<san
   co_return found;
 }
 
-// What a run in an interpreter says, heard event by event.
-class Hearing {
+// What a run in an interpreter says, event by event.
+class EventReader {
  public:
-  Hearing(Telling& telling, Started& to) : telling_(telling), ran_(to.ran), large_(to.large_images) {}
+  EventReader(OutputReporter& reporter, RunOutcome& to)
+      : reporter_(reporter), record_(to.record), large_(to.large_images) {}
 
-  void hear(const sandbox::ExecutionEvent& event) {
+  void read(const sandbox::ExecutionEvent& event) {
     if (event.type == "stdout" || event.type == "stderr")
-      telling_.add(event.type == "stdout" ? Line::Stream::out : Line::Stream::err, text_of(event.content, "text"));
+      reporter_.add(event.type == "stdout" ? Line::Stream::out : Line::Stream::err, text_of(event.content, "text"));
     else if (event.type == "display" || event.type == "result")
       show(event.content);
     else if (event.type == "input_request")
-      telling_.add(Line::Stream::out, text_of(event.content, "prompt"));
+      reporter_.add(Line::Stream::out, text_of(event.content, "prompt"));
     else if (event.type == "error")
-      hear_error(event.content);
+      read_error(event.content);
   }
 
  private:
@@ -78,92 +76,93 @@ class Hearing {
     if (const auto svg = text_of(data->as_object(), "image/svg+xml"); !svg.empty())
       return add_image({.mime = "image/svg+xml", .base64 = base64(svg)});
     if (const auto text = text_of(data->as_object(), "text/plain"); !text.empty())
-      telling_.add(Line::Stream::out, text.ends_with('\n') ? text : text + "\n");
+      reporter_.add(Line::Stream::out, text.ends_with('\n') ? text : text + "\n");
   }
 
   void add_image(Image image) {
-    const bool small = image.base64.size() <= (kMostImageBytes + 2) / 3 * 4;
-    if (small && held_ + image.base64.size() <= kMostImages) {
+    const bool small = image.base64.size() <= (kMaxImageBytes + 2) / 3 * 4;
+    if (small && held_ + image.base64.size() <= kMaxImages) {
       held_ += image.base64.size();
-      ran_.images.push_back(std::move(image));
+      record_.images.push_back(std::move(image));
     } else {
       large_.push_back(std::move(image));
     }
   }
 
-  void hear_error(const json::object& content) {
-    ran_.error_type = text_of(content, "ename");
-    ran_.error_message = text_of(content, "evalue");
-    if (ran_.error_type == "SystemExit") return;
+  void read_error(const json::object& content) {
+    record_.error_type = text_of(content, "ename");
+    record_.error_message = text_of(content, "evalue");
+    if (record_.error_type == "SystemExit") return;
     std::string trace;
     if (const auto* lines = content.if_contains("traceback"); lines != nullptr && lines->is_array()) {
       for (const auto& line : lines->as_array()) {
         if (line.is_string()) trace += std::string(line.as_string()) + "\n";
       }
     }
-    telling_.add(Line::Stream::err, trace);
+    reporter_.add(Line::Stream::err, trace);
   }
 
-  Telling& telling_;
-  Ran& ran_;
+  OutputReporter& reporter_;
+  RunRecord& record_;
   std::vector<Image>& large_;
   std::size_t held_ = 0;
 };
 
 // sys.exit(3) is an exit with 3; sys.exit("text") says so and is one with 1. Node says itself what it would exit with.
-int exit_code_of(const Ran& ran, const json::object& reply, Telling& telling) {
+int exit_code_of(const RunRecord& record, const json::object& reply, OutputReporter& reporter) {
   if (const auto* code = reply.if_contains("exit_code"); code != nullptr && code->is_int64())
     return static_cast<int>(code->as_int64() & 0xFF);
-  if (ran.error_type.empty()) return 0;
-  if (ran.error_type != "SystemExit") return 1;
-  const auto& text = ran.error_message;
+  if (record.error_type.empty()) return 0;
+  if (record.error_type != "SystemExit") return 1;
+  const auto& text = record.error_message;
   if (text.empty() || text == "None") return 0;
   int code = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), code);
   if (wrong == std::errc() && end == text.data() + text.size()) return code & 0xFF;
-  telling.add(Line::Stream::err, text + "\n");
+  reporter.add(Line::Stream::err, text + "\n");
   return 1;
 }
 
-void judge(const sandbox::ExecutionEnd& end, const Kernel& kernel, Telling& telling, Ran& ran) {
-  ran.duration = end.wall;
+void judge(const sandbox::ExecutionEnd& end, const Kernel& kernel, OutputReporter& reporter, RunRecord& record) {
+  record.duration = end.wall;
   const bool dead = kernel.state() == Kernel::State::dead;
   switch (end.reason) {
     case Reason::exited:
-      ran.exit_code = exit_code_of(ran, end.reply, telling);
+      record.exit_code = exit_code_of(record, end.reply, reporter);
       break;
     case Reason::timeout:
-      ran.timed_out = true;
-      ran.exit_code = -1;
-      ran.notes.emplace_back(dead ? "the interpreter did not stop when its time was over and was killed: variables are "
-                                    "gone, files are kept"
-                                  : "the interpreter was interrupted: variables are kept");
+      record.timed_out = true;
+      record.exit_code = -1;
+      record.notes.emplace_back(
+          dead ? "the interpreter did not stop when its time was over and was killed: variables are "
+                 "gone, files are kept"
+               : "the interpreter was interrupted: variables are kept");
       break;
     default:
-      ran.exit_code = end.exit_status.value_or(128 + SIGKILL);
-      ran.signal = sandbox::signal_name(end.signal);
-      if (!end.note.empty()) ran.notes.push_back("the interpreter ended: " + end.note);
-      if (dead) ran.notes.emplace_back("the next call begins with a new interpreter, without variables");
+      record.exit_code = end.exit_status.value_or(128 + SIGKILL);
+      record.signal = guest::signal_name(end.signal);
+      if (!end.note.empty()) record.notes.push_back("the interpreter ended: " + end.note);
+      if (dead) record.notes.emplace_back("the next call begins with a new interpreter, without variables");
   }
-  if (ran.error_type == "SystemExit") ran.error_type.clear();
+  if (record.error_type == "SystemExit") record.error_type.clear();
 }
 
 }  // namespace
 
-Task<Result<Started>> run_live(Services& services, Call& call, Session& session, sandbox::KernelLanguage language,
-                               RunRequest request) {
+Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& session, sandbox::KernelLanguage language,
+                                  RunRequest request) {
   const auto limit = services.config()->exec.output_limit_bytes;
   const auto interpreter = co_await interpreter_of(services, session.sandbox, language);
-  Started started;
+  RunOutcome outcome;
   if (!interpreter && interpreter.error().sys_errno == ENOENT) {
-    started.ran.not_started = true;
-    started.ran.notes.push_back(interpreter.error().message);
-    co_return started;
+    outcome.record.not_started = true;
+    outcome.record.notes.push_back(interpreter.error().message);
+    co_return outcome;
   }
   if (!interpreter) co_return tl::unexpected<Error>(interpreter.error());
   const auto kernel = interpreter->kernel;
   if (!interpreter->end_of_the_last.empty())
-    started.ran.notes.push_back(
+    outcome.record.notes.push_back(
         fmt::format("the interpreter of this session had ended ({}): this is a new one, without its variables",
                     interpreter->end_of_the_last));
   sandbox::ExecuteRequest cell;
@@ -177,14 +176,14 @@ Task<Result<Started>> run_live(Services& services, Call& call, Session& session,
   const auto queued = kernel->execute(std::move(cell));
   if (!queued) co_return tl::unexpected<Error>(queued.error());
   const auto execution = *queued;
-  Telling telling(call, started.ran, limit);
-  Hearing hearing(telling, started);
-  std::size_t heard = 0;
+  OutputReporter reporter(call, outcome.record, limit);
+  EventReader reader(reporter, outcome);
+  std::size_t seen = 0;
   while (true) {
     const auto& events = execution->events();
-    for (; heard < events.size(); ++heard) hearing.hear(events[heard]);
-    execution->mark_read(heard);
-    telling.tell();
+    for (; seen < events.size(); ++seen) reader.read(events[seen]);
+    execution->mark_read(seen);
+    reporter.tell();
     if (execution->end()) break;
     if (execution->waits_for_input()) [[maybe_unused]]
       const auto told = kernel->reply_input(std::nullopt);
@@ -192,13 +191,13 @@ Task<Result<Started>> run_live(Services& services, Call& call, Session& session,
     if (call.cancelled()) kernel->cancel(execution, Reason::cancelled);
   }
   const auto& end = *execution->end();
-  judge(end, *kernel, telling, started.ran);
-  telling.finish();
-  started.ran.out_truncated = started.ran.out_truncated || execution->truncated().stdout_bytes > 0;
-  started.ran.err_truncated = started.ran.err_truncated || execution->truncated().stderr_bytes > 0;
+  judge(end, *kernel, reporter, outcome.record);
+  reporter.finish();
+  outcome.record.out_truncated = outcome.record.out_truncated || execution->truncated().stdout_bytes > 0;
+  outcome.record.err_truncated = outcome.record.err_truncated || execution->truncated().stderr_bytes > 0;
   const auto* touched = end.reply.if_contains("touched");
-  started.touched = touched == nullptr || !touched->is_bool() || touched->as_bool();
-  co_return started;
+  outcome.touched = touched == nullptr || !touched->is_bool() || touched->as_bool();
+  co_return outcome;
 }
 
 }  // namespace cove::doors::mcp

@@ -9,12 +9,12 @@
 
 namespace cove::doors::mcp {
 
-// Words for a conversation, as clients offer them to people.
+// A prompt template, as clients offer it to people.
 struct Prompt {
   boost::json::object definition;  // name, title, description, arguments
   // Given the arguments, all of them text, none that is required missing.
   std::function<Task<cove::mcp::Or<>>(cove::mcp::Call&, boost::json::object arguments)> get;
-  // What an argument may be, given the others; what fits what is typed already is chosen from it.
+  // Values for an argument, given the others; the caller keeps those that match what is typed.
   std::function<Task<std::vector<std::string>>(cove::mcp::Call&, std::string argument, boost::json::object others)>
       suggest;
 

@@ -2,21 +2,18 @@
 
 #include "doors/mcp/prompt.hpp"
 #include "doors/mcp/suggestions.hpp"
+#include "json/fields.hpp"
 
 namespace cove::doors::mcp {
 namespace {
 
 namespace json = boost::json;
+using cove::json::text_of;
 using cove::mcp::Call;
 using cove::mcp::Or;
 
 json::object argument(std::string_view name, std::string_view description, bool required) {
   return {{"name", name}, {"description", description}, {"required", required}};
-}
-
-std::string text_of(const json::object& arguments, std::string_view name) {
-  const auto* value = arguments.if_contains(name);
-  return value != nullptr ? std::string(value->as_string()) : std::string();
 }
 
 // Code in a fence that nothing in it closes.

@@ -4,53 +4,50 @@
 
 #include <algorithm>
 
-#include "base/random.hpp"
+#include "base/random_name.hpp"
 
 namespace cove::doors::mcp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::size_t size_of(const RecentOutputs::Output& output) {
-  return output.out.size() + output.err.size();
+Amount amount_of(const RecentOutputs::Output& output) {
+  return {.count = 1, .bytes = output.out.size() + output.err.size()};
 }
 
 }  // namespace
 
 std::string RecentOutputs::new_id() {
-  return fmt::format("{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
+  return random_name("");
 }
 
-void RecentOutputs::keep(Output output) {
+void RecentOutputs::keep(Output output, const UsageBounds& bounds) {
+  drop_old();
   output.at = Clock::now();
   const auto tenant = output.tenant;
-  bytes_ += size_of(output);
+  usage_.charge(tenant, amount_of(output));
   outputs_.push_back(std::make_shared<const Output>(std::move(output)));
-  make_room(tenant);
+  for (auto bound = usage_.passed(tenant, {}, bounds); bound != Bound::none;
+       bound = usage_.passed(tenant, {}, bounds)) {
+    const bool own = bound == Bound::tenant_count || bound == Bound::tenant_bytes;
+    const auto loser = own ? tenant : usage_.largest_holder(bound);
+    drop(std::ranges::find(outputs_, loser, [](const auto& one) { return one->tenant; }));
+    ++evicted_;
+  }
 }
 
 std::shared_ptr<const RecentOutputs::Output> RecentOutputs::find(std::string_view tenant, std::string_view id) {
-  make_room(tenant);
+  drop_old();
   const auto found = std::ranges::find(outputs_, id, [](const auto& output) -> std::string_view { return output->id; });
   return found == outputs_.end() || (*found)->tenant != tenant ? nullptr : *found;
 }
 
-void RecentOutputs::make_room(std::string_view tenant) {
-  while (!outputs_.empty() && (bytes_ > limits_.bytes || outputs_.size() > limits_.count ||
-                               outputs_.front()->at + limits_.age < Clock::now()))
-    drop(outputs_.begin());
-  std::size_t held = 0;
-  for (const auto& output : outputs_) held += output->tenant == tenant ? size_of(*output) : 0;
-  while (held > limits_.tenant_bytes) {
-    const auto oldest =
-        std::ranges::find(outputs_, tenant, [](const auto& output) -> std::string_view { return output->tenant; });
-    held -= size_of(**oldest);
-    drop(oldest);
-  }
+void RecentOutputs::drop_old() {
+  while (!outputs_.empty() && outputs_.front()->at + age_ < Clock::now()) drop(outputs_.begin());
 }
 
-void RecentOutputs::drop(std::deque<std::shared_ptr<const Output>>::iterator which) {
-  bytes_ -= size_of(**which);
+void RecentOutputs::drop(Outputs::iterator which) {
+  usage_.release((*which)->tenant, amount_of(**which));
   outputs_.erase(which);
 }
 

@@ -2,15 +2,19 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/tenant_usage.hpp"
+
 namespace cove::doors::mcp {
 
 // What executions wrote, kept for a while so that what did not fit into an answer can be read: execution://ID/stdout
-// and execution://ID/stderr. As many bytes as one tenant may have, and as all may have together; the oldest goes first.
+// and execution://ID/stderr. Past its bound a tenant loses its own oldest; past the bound of all, the tenant that has
+// the most loses its oldest.
 class RecentOutputs {
  public:
   struct Output {
@@ -22,29 +26,28 @@ class RecentOutputs {
     bool err_cut = false;
     std::chrono::steady_clock::time_point at;
   };
-  struct Limits {
-    std::size_t bytes = std::size_t{64} << 20;
-    std::size_t tenant_bytes = std::size_t{16} << 20;
-    std::size_t count = 4096;
-    std::chrono::seconds age{3600};
-  };
 
-  RecentOutputs() = default;
-  explicit RecentOutputs(Limits limits) : limits_(limits) {}
+  explicit RecentOutputs(std::chrono::seconds age = std::chrono::hours(1)) : age_(age) {}
 
   // A name nobody can guess.
   static std::string new_id();
-  void keep(Output output);
+  void keep(Output output, const UsageBounds& bounds);
   // Null when there is none, or it is another tenant's.
   [[nodiscard]] std::shared_ptr<const Output> find(std::string_view tenant, std::string_view id);
 
- private:
-  void make_room(std::string_view tenant);
-  void drop(std::deque<std::shared_ptr<const Output>>::iterator which);
+  [[nodiscard]] const Amount& held() const { return usage_.all(); }
+  // Because of a bound.
+  [[nodiscard]] const std::uint64_t& evicted() const { return evicted_; }
 
-  Limits limits_;
-  std::deque<std::shared_ptr<const Output>> outputs_;  // oldest first
-  std::size_t bytes_ = 0;
+ private:
+  using Outputs = std::deque<std::shared_ptr<const Output>>;
+  void drop_old();
+  void drop(Outputs::iterator which);
+
+  std::chrono::seconds age_;
+  Outputs outputs_;  // oldest first
+  TenantUsage usage_;
+  std::uint64_t evicted_ = 0;
 };
 
 // "execution://ID/stdout"

@@ -14,13 +14,13 @@ using cove::mcp::Or;
 
 Task<Or<>> reset(Workshop& workshop, Call& call, json::object arguments) {
   const auto language = text_argument(arguments, "language");
-  if (!language) co_return sorry(language.error().message);
+  if (!language) co_return tool_error(language.error().message);
   const auto session = text_argument(arguments, "session_id");
-  if (!session) co_return sorry(session.error().message);
+  if (!session) co_return tool_error(session.error().message);
   const auto which = language->value_or("all");
-  if (which != "all" && !workshop.languages.by_name(which)) co_return sorry("Unsupported language: " + which);
+  if (which != "all" && !workshop.languages.by_name(which)) co_return tool_error("Unsupported language: " + which);
   const auto done = co_await workshop.sessions.reset(call, session->value_or(""), which);
-  if (!done) co_return sorry(done.error().message);
+  if (!done) co_return tool_error(done.error().message);
   auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";
   sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
   co_return answer(std::move(sentence), {{"ended", *done}});

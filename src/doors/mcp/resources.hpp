@@ -14,19 +14,19 @@ class Resources {
  public:
   virtual ~Resources() = default;
 
-  // Whether an address is of this kind, there or not.
+  // Whether an address is of this kind; the resource need not exist.
   [[nodiscard]] virtual bool knows(std::string_view uri) const = 0;
   [[nodiscard]] virtual boost::json::array templates() const = 0;
 
   struct Page {
     boost::json::array resources;
-    std::string next;  // the place where it goes on; "" at the end
+    std::string next;  // where the next page begins; "" at the end
   };
-  // From a place that was `next` before, or "". invalid_params for another.
+  // `place` is "" or an earlier page's `next`; invalid_params for anything else.
   virtual Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string place, std::size_t most) = 0;
   // The contents, one or more; no_resource() when there is none.
   virtual Task<cove::mcp::Or<boost::json::array>> read(cove::mcp::Call& call, std::string uri) = 0;
-  // Sees to it that changes are told of, as long as somebody wants to know; the address they will be told by.
+  // Reports changes to the notifier while there are subscribers. Returns the address that notifications will name.
   virtual Task<cove::mcp::Or<std::string>> watch(cove::mcp::Call& call, std::string uri) = 0;
   // What a variable of a template may be.
   virtual Task<std::vector<std::string>> suggest(cove::mcp::Call& call, std::string variable,

@@ -53,18 +53,19 @@ std::string passing_name(const RunRequest& request) {
 }
 
 // What is too large for an answer becomes files.
-Task<Result<>> keep_images(Session& session, std::vector<Image> images, Ran& ran) {
+Task<Result<>> keep_images(Session& session, std::vector<Image> images, RunRecord& record) {
   if (images.empty()) co_return Result<>();
-  std::vector<sandbox::WorkspaceFile> files;
+  std::vector<sandbox::NewFile> files;
   const auto id = RecentOutputs::new_id().substr(0, 8);
   for (const auto& image : images) {
     const auto* extension = image.mime == "image/png" ? "png" : image.mime == "image/jpeg" ? "jpg" : "svg";
     files.push_back({.path = fmt::format("image-{}-{}.{}", id, files.size() + 1, extension),
-                     .content = from_base64(image.base64).value_or("")});
-    ran.files.push_back({.path = files.back().path, .size = files.back().content.size(), .created = true});
+                     .content = from_base64(image.base64, Padding::optional).value_or("")});
+    record.files.push_back({.path = files.back().path, .size = files.back().content.size(), .created = true});
   }
-  const auto late = [until = Clock::now() + kLookTime] { return Clock::now() > until; };
-  const auto written = co_await put_files(session.sandbox, std::move(files), late);
+  const sandbox::SandboxFiles sandbox_files(session.sandbox,
+                                            [until = Clock::now() + kLookTime] { return Clock::now() > until; });
+  const auto written = co_await sandbox_files.put(std::move(files));
   if (!written) co_return tl::unexpected<Error>(written.error());
   co_return Result<>();
 }
@@ -91,7 +92,7 @@ bool keeps_state(const config::Language& language) {
   return sandbox::find_kernel_language(language.name).has_value();
 }
 
-Task<Result<Ran>> run(Services& services, Call& call, Session& session, RunRequest request) {
+Task<Result<RunRecord>> run(Services& services, Call& call, Session& session, RunRequest request) {
   const auto language = interpreter_for(request);
   const auto path = request.save ? request.filename : passing_name(request);
   auto files = std::move(request.files);
@@ -100,37 +101,39 @@ Task<Result<Ran>> run(Services& services, Call& call, Session& session, RunReque
   sandbox::ChangesWanted wanted{.known = *session.last_written};
   if (!request.save && !language) wanted.remove = path;
   if (!files.empty()) {
-    const auto written = co_await put_files(session.sandbox, std::move(files), [&call] { return call.cancelled(); });
+    const sandbox::SandboxFiles sandbox_files(session.sandbox, [&call] { return call.cancelled(); });
+    const auto written = co_await sandbox_files.put(std::move(files));
     if (!written) co_return tl::unexpected<Error>(written.error());
     for (const auto& [name, mark] : *written) wanted.known[name] = mark;
   }
   wanted.since_ns = sandbox::files_clock();
 
-  Result<Started> started = fail(Errc::io, "");
+  Result<RunOutcome> outcome = fail(Errc::io, "");
   if (language)
-    started = co_await run_live(services, call, session, *language, std::move(request));
+    outcome = co_await run_live(services, call, session, *language, std::move(request));
   else
-    started = co_await run_program(services, call, session, std::move(request), path);
-  if (!started) co_return tl::unexpected<Error>(started.error());
-  auto ran = std::move(started->ran);
-  if (auto kept = co_await keep_images(session, std::move(started->large_images), ran); !kept)
-    ran.notes.push_back("images that are too large for an answer could not be kept: " + kept.error().message);
-  if (!started->touched) co_return ran;
-  const auto late = [until = Clock::now() + kLookTime] { return Clock::now() > until; };
-  auto changes = co_await changes_of(session.sandbox, std::move(wanted), late);
+    outcome = co_await run_program(services, call, session, std::move(request), path);
+  if (!outcome) co_return tl::unexpected<Error>(outcome.error());
+  auto record = std::move(outcome->record);
+  if (auto kept = co_await keep_images(session, std::move(outcome->large_images), record); !kept)
+    record.notes.push_back("images that are too large for an answer could not be kept: " + kept.error().message);
+  if (!outcome->touched) co_return record;
+  const sandbox::SandboxFiles sandbox_files(session.sandbox,
+                                            [until = Clock::now() + kLookTime] { return Clock::now() > until; });
+  auto changes = co_await sandbox_files.changes(std::move(wanted));
   if (!changes) {
-    ran.notes.push_back("which files were written could not be seen: " + changes.error().message);
-    co_return ran;
+    record.notes.push_back("which files were written could not be seen: " + changes.error().message);
+    co_return record;
   }
   session.last_written->clear();
   for (auto& file : changes->files) {
     session.last_written->emplace(file.path, file.mark);
     if (file.path == path) continue;  // a program of Python's is written again by itself
-    if (std::ranges::find(ran.files, file.path, &sandbox::ChangedFile::path) == ran.files.end())
-      ran.files.push_back(std::move(file));
+    if (std::ranges::find(record.files, file.path, &sandbox::ChangedFile::path) == record.files.end())
+      record.files.push_back(std::move(file));
   }
-  ran.more_files = changes->more;
-  co_return ran;
+  record.more_files = changes->more;
+  co_return record;
 }
 
 }  // namespace cove::doors::mcp

@@ -8,20 +8,20 @@
 
 #include "config/languages.hpp"
 #include "doors/mcp/sessions.hpp"
-#include "sandbox/workspace_files.hpp"
+#include "sandbox/files.hpp"
 
 namespace cove::doors::mcp {
 
-inline constexpr std::size_t kMostLineBytes = std::size_t{1} << 20;   // of output, as JSON, in blocks of an answer
-inline constexpr std::size_t kMostImageBytes = std::size_t{1} << 20;  // of one image in an answer
-inline constexpr std::size_t kMostImages = std::size_t{3} << 20;      // of all of them, as base64
+inline constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;   // of output, as JSON, in blocks of an answer
+inline constexpr std::size_t kMaxImageBytes = std::size_t{1} << 20;  // of one image in an answer
+inline constexpr std::size_t kMaxImages = std::size_t{3} << 20;      // of all of them, as base64
 
 struct RunRequest {
   config::Language language;
   std::string code;
-  std::string filename;                       // relative to the workspace, with its extension; "": a name of ours
-  bool save = false;                          // the file stays
-  std::vector<sandbox::WorkspaceFile> files;  // written first
+  std::string filename;                 // relative to the workspace, with its extension; "": a name of ours
+  bool save = false;                    // the file stays
+  std::vector<sandbox::NewFile> files;  // written first
   std::optional<std::string> input;
   std::vector<std::string> arguments;
   std::vector<std::string> variables;
@@ -41,7 +41,7 @@ struct Image {
 };
 
 // What came of a run, as the kernel and the server saw it.
-struct Ran {
+struct RunRecord {
   std::vector<Line> lines;  // in the order they came, as many as fit into an answer
   bool lines_cut = false;   // there were more
   std::size_t out_lines = 0;
@@ -73,6 +73,6 @@ bool keeps_state(const config::Language& language);
 
 // Python and JavaScript without input, arguments and variables of their own run in the session's interpreter, which
 // keeps its state; everything else as a program of its own, in the same directory. Tells of output while it comes.
-Task<Result<Ran>> run(Services& services, cove::mcp::Call& call, Session& session, RunRequest request);
+Task<Result<RunRecord>> run(Services& services, cove::mcp::Call& call, Session& session, RunRequest request);
 
 }  // namespace cove::doors::mcp

@@ -15,8 +15,8 @@ namespace json = boost::json;
 using config::McpProfile;
 
 // As JSON. With the lines and the images all of it fits into 8 MiB, the most that clients are given in one line.
-constexpr std::size_t kMostCode = std::size_t{512} << 10;
-constexpr std::size_t kMostStructured = std::size_t{768} << 10;  // of each stream
+constexpr std::size_t kMaxCode = std::size_t{512} << 10;
+constexpr std::size_t kMaxStructured = std::size_t{768} << 10;  // of each stream
 
 json::object annotated(json::object block, json::object annotations) {
   block["annotations"] = std::move(annotations);
@@ -36,7 +36,7 @@ Shown shown(const std::string& bytes, bool truncated) {
   std::string_view kept = bytes;
   if (truncated) kept.remove_suffix(unfinished_utf8(kept));
   const auto text = replace_invalid_utf8(kept);
-  const auto fits = fitting(text, kMostStructured);
+  const auto fits = fitting(text, kMaxStructured);
   return {.text = std::string(fits), .cut = truncated || fits.size() < text.size()};
 }
 
@@ -60,12 +60,15 @@ std::string pretty(const json::object& object) {
 // The blocks of one answer, in order.
 class Blocks {
  public:
-  Blocks(const RunAnswer& about, const Ran& ran)
-      : about_(about), ran_(ran), out_(shown(ran.out, ran.out_truncated)), err_(shown(ran.err, ran.err_truncated)) {}
+  Blocks(const RunAnswer& about, const RunRecord& record)
+      : about_(about),
+        record_(record),
+        out_(shown(record.out, record.out_truncated)),
+        err_(shown(record.err, record.err_truncated)) {}
 
   json::array take() {
-    if (about_.profile == McpProfile::batch && ran_.not_started) {
-      content_.push_back(annotated(text_block("Error: " + ran_.notes.back()), {{"role", "error"}}));
+    if (about_.profile == McpProfile::batch && record_.not_started) {
+      content_.push_back(annotated(text_block("Error: " + record_.notes.back()), {{"role", "error"}}));
       return std::move(content_);
     }
     add_code();
@@ -74,7 +77,7 @@ class Blocks {
     else
       add_lines();
     if (about_.profile != McpProfile::batch) add_failure();
-    for (const auto& image : ran_.images)
+    for (const auto& image : record_.images)
       content_.push_back(json::object{{"type", "image"}, {"data", image.base64}, {"mimeType", image.mime}});
     add_links();
     if (about_.profile != McpProfile::streaming) add_words();
@@ -84,39 +87,39 @@ class Blocks {
 
   [[nodiscard]] json::object structured() const {
     json::object all{{"exit_code", exit_code()},
-                     {"signal", ran_.signal.empty() ? json::value(nullptr) : json::value(ran_.signal)},
+                     {"signal", record_.signal.empty() ? json::value(nullptr) : json::value(record_.signal)},
                      {"stdout", out_.text},
                      {"stderr", err_.text},
-                     {"duration_ms", ran_.duration.count()},
-                     {"timed_out", ran_.timed_out},
+                     {"duration_ms", record_.duration.count()},
+                     {"timed_out", record_.timed_out},
                      {"truncated", {{"stdout", out_.cut}, {"stderr", err_.cut}}},
                      {"language", about_.language.name},
                      {"session_id", about_.session_id},
                      {"execution_id", about_.execution_id},
                      {"files", files()}};
     if (!about_.filename.empty()) all["filename"] = about_.filename;
-    if (!ran_.images.empty()) all["images"] = ran_.images.size();
-    if (ran_.not_started) all["error"] = {{"type", "RuntimeMissing"}, {"message", ran_.notes.back()}};
-    if (!ran_.error_type.empty()) all["error"] = {{"type", ran_.error_type}, {"message", ran_.error_message}};
-    if (!ran_.notes.empty()) all["note"] = notes();
-    if (ran_.not_utf8) all["not_utf8"] = true;
-    if (ran_.more_files) all["more_files"] = true;
+    if (!record_.images.empty()) all["images"] = record_.images.size();
+    if (record_.not_started) all["error"] = {{"type", "RuntimeMissing"}, {"message", record_.notes.back()}};
+    if (!record_.error_type.empty()) all["error"] = {{"type", record_.error_type}, {"message", record_.error_message}};
+    if (!record_.notes.empty()) all["note"] = notes();
+    if (record_.not_utf8) all["not_utf8"] = true;
+    if (record_.more_files) all["more_files"] = true;
     return all;
   }
 
  private:
-  [[nodiscard]] int exit_code() const { return ran_.not_started ? -1 : ran_.exit_code; }
-  [[nodiscard]] bool truncated() const { return ran_.lines_cut || out_.cut || err_.cut; }
+  [[nodiscard]] int exit_code() const { return record_.not_started ? -1 : record_.exit_code; }
+  [[nodiscard]] bool truncated() const { return record_.lines_cut || out_.cut || err_.cut; }
 
   [[nodiscard]] std::string notes() const {
     std::string all;
-    for (const auto& note : ran_.notes) all += (all.empty() ? "" : "; ") + note;
+    for (const auto& note : record_.notes) all += (all.empty() ? "" : "; ") + note;
     return replace_invalid_utf8(all);
   }
 
   void add_code() {
     const auto& mime = about_.language.mime;
-    auto block = text_block(std::string(fitting(about_.code, kMostCode)));
+    auto block = text_block(std::string(fitting(about_.code, kMaxCode)));
     if (about_.profile != McpProfile::batch) block["mimeType"] = mime;
     if (about_.profile != McpProfile::streaming) block["annotations"] = {{"mime_type", mime}};
     content_.push_back(std::move(block));
@@ -124,7 +127,7 @@ class Blocks {
 
   void add_lines() {
     std::size_t number = 0;
-    for (const auto& line : ran_.lines) {
+    for (const auto& line : record_.lines) {
       const auto stream = name_of(line.stream);
       auto block = annotated(text_block(line.text), {{"role", stream}, {"streamed", true}});
       if (about_.profile == McpProfile::superset) {
@@ -144,10 +147,10 @@ class Blocks {
   }
 
   void add_failure() {
-    if (ran_.timed_out)
+    if (record_.timed_out)
       content_.push_back(annotated(text_block("Execution timeout exceeded"), {{"role", "stderr"}, {"timeout", true}}));
-    if (ran_.not_started)
-      content_.push_back(annotated(text_block("Execution error: " + ran_.notes.back()),
+    if (record_.not_started)
+      content_.push_back(annotated(text_block("Execution error: " + record_.notes.back()),
                                    {{"role", "error"}, {"exception", "RuntimeMissing"}}));
   }
 
@@ -159,10 +162,10 @@ class Blocks {
                                  execution_uri(about_.execution_id, "stdout"),
                                  execution_uri(about_.execution_id, "stderr"))),
           {{"role", "metadata"}, {"truncated", true}}));
-      add_output_link("stdout", ran_.out, out_.cut || ran_.lines_cut);
-      add_output_link("stderr", ran_.err, err_.cut || ran_.lines_cut);
+      add_output_link("stdout", record_.out, out_.cut || record_.lines_cut);
+      add_output_link("stderr", record_.err, err_.cut || record_.lines_cut);
     }
-    for (const auto& file : ran_.files) content_.push_back(link_block(about_.session_id, file.path, file.size));
+    for (const auto& file : record_.files) content_.push_back(link_block(about_.session_id, file.path, file.size));
   }
 
   void add_output_link(std::string_view stream, const std::string& bytes, bool wanted) {
@@ -176,29 +179,29 @@ class Blocks {
 
   void add_words() {
     auto words = fmt::format("Exit code: {}\nExecution time: {:.2f}s", exit_code(),
-                             static_cast<double>(ran_.duration.count()) / 1000);
+                             static_cast<double>(record_.duration.count()) / 1000);
     if (!about_.filename.empty()) words += "\nFile: " + about_.filename;
     if (about_.profile == McpProfile::superset) {
       words += "\nSession: " + about_.session_id;
       if (about_.saved) words += "\nSaved: /workspace/" + about_.filename;
-      if (!ran_.signal.empty()) words += "\nSignal: " + ran_.signal;
-      if (!ran_.notes.empty() && !ran_.not_started) words += "\nNote: " + notes();
+      if (!record_.signal.empty()) words += "\nSignal: " + record_.signal;
+      if (!record_.notes.empty() && !record_.not_started) words += "\nNote: " + notes();
     }
     content_.push_back(annotated(text_block(std::move(words)), {{"final", true}}));
   }
 
   void add_summary() {
     json::object summary{{"exit_code", exit_code()},
-                         {"outputLines", ran_.out_lines},
-                         {"errorLines", ran_.err_lines},
+                         {"outputLines", record_.out_lines},
+                         {"errorLines", record_.err_lines},
                          {"timestamp", iso_time(unix_millis())}};
     if (about_.profile == McpProfile::streaming) {
-      if (!ran_.signal.empty()) summary["exit_code"] = nullptr;
+      if (!record_.signal.empty()) summary["exit_code"] = nullptr;
     } else {
       summary["session_id"] = about_.session_id;
       summary["execution_id"] = about_.execution_id;
-      summary["signal"] = ran_.signal.empty() ? json::value(nullptr) : json::value(ran_.signal);
-      summary["timed_out"] = ran_.timed_out;
+      summary["signal"] = record_.signal.empty() ? json::value(nullptr) : json::value(record_.signal);
+      summary["timed_out"] = record_.timed_out;
       summary["truncated"] = truncated();
     }
     auto block = text_block(pretty(summary));
@@ -208,7 +211,7 @@ class Blocks {
 
   [[nodiscard]] json::array files() const {
     json::array all;
-    for (const auto& file : ran_.files) {
+    for (const auto& file : record_.files) {
       all.push_back(json::object{{"uri", workspace_uri(about_.session_id, file.path)},
                                  {"name", file.path},
                                  {"mimeType", mime_of(file.path)},
@@ -219,7 +222,7 @@ class Blocks {
   }
 
   const RunAnswer& about_;
-  const Ran& ran_;
+  const RunRecord& record_;
   Shown out_;
   Shown err_;
   json::array content_;
@@ -227,10 +230,10 @@ class Blocks {
 
 }  // namespace
 
-json::object answer_of(const RunAnswer& about, const Ran& ran) {
-  Blocks blocks(about, ran);
+json::object answer_of(const RunAnswer& about, const RunRecord& record) {
+  Blocks blocks(about, record);
   auto structured = blocks.structured();
-  return {{"content", blocks.take()}, {"structuredContent", std::move(structured)}, {"isError", ran.not_started}};
+  return {{"content", blocks.take()}, {"structuredContent", std::move(structured)}, {"isError", record.not_started}};
 }
 
 }  // namespace cove::doors::mcp

@@ -18,6 +18,6 @@ struct RunAnswer {
   std::string session_id;
   std::string execution_id;  // what its output can be read by: RecentOutputs
 };
-boost::json::object answer_of(const RunAnswer& about, const Ran& ran);
+boost::json::object answer_of(const RunAnswer& about, const RunRecord& record);
 
 }  // namespace cove::doors::mcp

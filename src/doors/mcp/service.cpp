@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "async/deadline.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/execution_outputs.hpp"
-#include "doors/mcp/fixtures/fixtures.hpp"
+#include "doors/mcp/file_resources.hpp"
+#include "doors/mcp/params.hpp"
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/suggestions.hpp"
-#include "doors/mcp/workspace_files.hpp"
 #include "mcp/page.hpp"
 
 namespace cove::doors::mcp {
@@ -27,25 +26,10 @@ using cove::mcp::Or;
 using cove::mcp::Revision;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostSubscriptions = 1000;  // of one tenant
-constexpr milliseconds kTogether{250};            // changes so close are told as one
-constexpr milliseconds kQuick{1000};              // what is done by then is answered, whatever it was allowed
+constexpr milliseconds kTogether{250};  // changes closer than this are one notification
+constexpr milliseconds kQuick{1000};    // a call done by then is answered, and no task is made of it
 
-Or<std::string> needed(const json::object& params, std::string_view name) {
-  const auto* value = params.if_contains(name);
-  if (value == nullptr || !value->is_string())
-    return fault(Code::invalid_params, fmt::format("Invalid params: {} must be a string", name));
-  return std::string(value->as_string());
-}
-
-// Nothing is {}.
-Or<json::object> object_in(const json::object& params, std::string_view name) {
-  const auto* value = params.if_contains(name);
-  if (value == nullptr || value->is_null()) return json::object();
-  if (!value->is_object())
-    return fault(Code::invalid_params, fmt::format("Invalid params: {} must be an object", name));
-  return value->as_object();
-}
+constinit AddFixtures add_fixtures = nullptr;
 
 std::string_view word_of(TaskUse use) {
   switch (use) {
@@ -89,6 +73,10 @@ std::optional<Fault> wrong_arguments(const Prompt& prompt, const json::object& a
 
 }  // namespace
 
+void set_fixtures(AddFixtures add) {
+  add_fixtures = add;
+}
+
 std::vector<Tool> all_tools(const config::Languages& languages, const config::Config& config) {
   std::vector<Tool> tools;
   tools.push_back(execute_tool(languages, config));
@@ -122,14 +110,14 @@ CodeService::CodeService(boost::asio::any_io_executor executor, Services& servic
     : workshop_{.services = services,
                 .sessions = Sessions(services),
                 .languages = config::Languages::built_in().value()},  // tested: what is built in can be read
-      tasks_(std::move(executor), services.tasks, board_, {}),
+      tasks_(std::move(executor), services.tasks, notifier_, {}),
       offer_{.tools = all_tools(workshop_.languages, *services.config()),
              .prompts = all_prompts(workshop_),
              .resources = {}} {
-  offer_.resources.push_back(std::make_unique<WorkspaceFiles>(workshop_, board_));
+  offer_.resources.push_back(std::make_unique<FileResources>(workshop_, notifier_));
   offer_.resources.push_back(std::make_unique<ExecutionOutputs>(workshop_));
-  if (services.config()->mcp.fixtures)
-    fixtures::add({.offer = offer_, .board = board_, .tasks = tasks_, .background = services.tasks});
+  if (services.config()->mcp.fixtures && add_fixtures != nullptr)
+    add_fixtures({.offer = offer_, .notifier = notifier_, .tasks = tasks_, .background = services.tasks});
 }
 
 json::object CodeService::info() const {
@@ -237,10 +225,11 @@ Task<Or<>> CodeService::run_on(CodeService* self, std::shared_ptr<Call> call, To
 Task<> CodeService::tell_of_resources(CodeService* self, std::string tenant) {
   co_await async::sleep_for(kTogether);
   self->changed_.erase(tenant);
-  self->board_.resources_changed(tenant);
+  self->notifier_.resources_changed(tenant);
 }
 
-// In 2025-11-25 the client says so; after that we do, when it may take long and the client knows what a task is.
+// In 2025-11-25 the client decides; in later revisions the server does, when a call may take long and the client
+// supports tasks.
 Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const json::object& arguments) const {
   if (call.revision == Revision::v2025_11_25) {
     const auto* asked = call.params.if_contains("task");
@@ -257,7 +246,7 @@ Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const jso
     if (tool.tasks == TaskUse::required) return tl::unexpected<Fault>(cove::mcp::needs_tasks());
     return false;
   }
-  // Where there is no room for another, it is waited for.
+  // At the limit of tasks, the call is answered as an ordinary one.
   if (tool.tasks == TaskUse::optional && !tasks_.room_for(call)) return false;
   return !tool.allowed || tool.allowed(workshop_, arguments) > workshop_.services.config()->mcp.task_after;
 }
@@ -288,99 +277,6 @@ Task<Or<>> CodeService::get_prompt(Call& call) {
   const auto prompt = *found;
   if (auto wrong = wrong_arguments(prompt, *arguments)) co_return tl::unexpected<Fault>(std::move(*wrong));
   co_return co_await prompt.get(call, std::move(*arguments));
-}
-
-// --- resources
-
-// Through one kind after the other; a cursor says which, and where in it.
-Task<Or<>> CodeService::list_resources(Call& call) {
-  auto place = cove::mcp::place_of(call.params);
-  if (!place) co_return tl::unexpected<Fault>(place.error());
-  std::size_t which = 0;
-  if (!place->empty()) {
-    const auto slash = std::min(place->find('/'), place->size());
-    const auto [end, wrong] = std::from_chars(place->data(), place->data() + slash, which);
-    if (wrong != std::errc() || end != place->data() + slash || slash == place->size() ||
-        which >= offer_.resources.size())
-      co_return fault(Code::invalid_params, "Invalid params: no such cursor");
-    place->erase(0, slash + 1);
-  }
-  json::array all;
-  json::object result;
-  for (; which < offer_.resources.size(); ++which, place->clear()) {
-    if (all.size() >= page_size()) {
-      result["nextCursor"] = cove::mcp::cursor_for(fmt::format("{}/", which));
-      break;
-    }
-    auto page = co_await offer_.resources[which]->list(call, *place, page_size() - all.size());
-    if (!page) co_return tl::unexpected<Fault>(page.error());
-    for (auto& resource : page->resources) all.push_back(std::move(resource));
-    if (page->next.empty()) continue;
-    result["nextCursor"] = cove::mcp::cursor_for(fmt::format("{}/{}", which, page->next));
-    break;
-  }
-  result["resources"] = std::move(all);
-  co_return result;
-}
-
-Task<Or<>> CodeService::list_templates(Call& call) {
-  json::array all;
-  for (const auto& source : offer_.resources) {
-    for (auto& one : source->templates()) all.push_back(std::move(one));
-  }
-  co_return cove::mcp::page_of(call.params, "resourceTemplates", all, page_size());
-}
-
-Resources* CodeService::source_of(std::string_view uri) const {
-  const auto found = std::ranges::find_if(offer_.resources, [&](const auto& source) { return source->knows(uri); });
-  return found == offer_.resources.end() ? nullptr : found->get();
-}
-
-Task<Or<>> CodeService::read_resource(Call& call) {
-  const auto uri = needed(call.params, "uri");
-  if (!uri) co_return tl::unexpected<Fault>(uri.error());
-  auto* source = source_of(*uri);
-  if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
-  auto contents = co_await source->read(call, *uri);
-  if (!contents) co_return tl::unexpected<Fault>(contents.error());
-  co_return json::object{{"contents", std::move(*contents)}};
-}
-
-Task<Or<>> CodeService::subscribe(Call& call) {
-  const auto uri = needed(call.params, "uri");
-  if (!uri) co_return tl::unexpected<Fault>(uri.error());
-  auto* source = source_of(*uri);
-  if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
-  if (!call.ear) co_return fault(Code::invalid_request, "Invalid request: initialize before you subscribe");
-  if (board_.wanted(call.tenant) >= kMostSubscriptions)
-    co_return fault(Code::invalid_params, fmt::format("More than {} subscriptions", kMostSubscriptions));
-  const auto name = co_await source->watch(call, *uri);
-  if (!name) co_return tl::unexpected<Fault>(name.error());
-  call.ear->wishes.uris.insert(*name);
-  co_return json::object();
-}
-
-Task<Or<>> CodeService::unsubscribe(Call& call) {
-  const auto uri = needed(call.params, "uri");
-  if (!uri) co_return tl::unexpected<Fault>(uri.error());
-  if (!call.ear) co_return json::object();
-  auto& wanted = call.ear->wishes.uris;
-  wanted.erase(*uri);
-  if (const auto place = workspace_place(*uri)) wanted.erase(workspace_uri(place->session, place->path));
-  co_return json::object();
-}
-
-Task<Or<>> CodeService::honour(Call& call, cove::mcp::Wishes& wishes) {
-  if (!wishes.tasks.empty() && !knows_tasks(call)) co_return tl::unexpected<Fault>(cove::mcp::needs_tasks());
-  std::erase_if(wishes.tasks, [&](const std::string& id) { return !tasks_.has(call, id); });
-  std::set<std::string> honoured;
-  for (const auto& uri : wishes.uris) {
-    auto* source = source_of(uri);
-    if (source == nullptr || board_.wanted(call.tenant) + honoured.size() >= kMostSubscriptions) continue;
-    if (const auto name = co_await source->watch(call, uri)) honoured.insert(*name);
-  }
-  wishes.uris = std::move(honoured);
-  co_return json::object();
 }
 
 // --- completion

@@ -9,7 +9,7 @@
 #include "doors/mcp/prompt.hpp"
 #include "doors/mcp/resources.hpp"
 #include "doors/mcp/tool.hpp"
-#include "mcp/board.hpp"
+#include "mcp/notifier.hpp"
 #include "mcp/peer.hpp"
 #include "mcp/tasks.hpp"
 
@@ -22,6 +22,18 @@ struct Offer {
   std::vector<std::unique_ptr<Resources>> resources;
 };
 
+// Where the tools, prompts and resources that the protocol's conformance suites look for can be added.
+struct Bench {
+  Offer& offer;
+  cove::mcp::Notifier& notifier;
+  cove::mcp::Tasks& tasks;
+  async::TaskGroup& background;
+};
+using AddFixtures = void (*)(Bench bench);
+// Called where the configuration asks for fixtures (mcp.fixtures). Only the program cove-mcp-fixtures has any; it says
+// so before main().
+void set_fixtures(AddFixtures add);
+
 // What we offer to MCP clients: tools, prompts, resources, and calls that go on as tasks.
 class CodeService : public cove::mcp::Service {
  public:
@@ -32,11 +44,13 @@ class CodeService : public cove::mcp::Service {
   [[nodiscard]] boost::json::object capabilities(cove::mcp::Revision revision) const override;
   Task<cove::mcp::Or<>> serve(cove::mcp::Call& call) override;
   void forget(const std::string& connection) override { workshop_.sessions.forget(connection); }
-  Task<cove::mcp::Or<>> honour(cove::mcp::Call& call, cove::mcp::Wishes& wishes) override;
-  [[nodiscard]] cove::mcp::Board& board() override { return board_; }
+  Task<cove::mcp::Or<>> honour(cove::mcp::Call& call, cove::mcp::Subscriptions& subscriptions) override;
+  [[nodiscard]] cove::mcp::Notifier& notifier() override { return notifier_; }
   [[nodiscard]] bool ending() const override { return workshop_.services.draining(); }
   [[nodiscard]] boost::json::object input_schema(std::string_view tool) const override;
   [[nodiscard]] const cove::mcp::Seal& seal() const override { return seal_; }
+
+  [[nodiscard]] const RecentOutputs& outputs() const { return workshop_.outputs; }
 
  private:
   using Method = Task<cove::mcp::Or<>> (CodeService::*)(cove::mcp::Call&);
@@ -56,20 +70,20 @@ class CodeService : public cove::mcp::Service {
   Task<cove::mcp::Or<>> run(cove::mcp::Call& call, Tool tool, boost::json::object arguments);
   static Task<cove::mcp::Or<>> run_on(CodeService* self, std::shared_ptr<cove::mcp::Call> call, Tool tool,
                                       boost::json::object arguments);
-  // Tells that the resources of a tenant are others; once for what happens within a moment.
+  // Notifies a tenant that its list of resources has changed; changes close together are one notification.
   static Task<> tell_of_resources(CodeService* self, std::string tenant);
   Task<cove::mcp::Or<>> as_task(cove::mcp::Call& call, const Tool& tool, boost::json::object arguments);
-  // Whether this call is to become a task; the fault when it may not be what it is.
+  // Whether this call becomes a task; a fault when the tool does not allow the way it is called.
   cove::mcp::Or<bool> becomes_task(const cove::mcp::Call& call, const Tool& tool,
                                    const boost::json::object& arguments) const;
   Resources* source_of(std::string_view uri) const;
   [[nodiscard]] std::size_t page_size() const;
 
   Workshop workshop_;
-  cove::mcp::Board board_;
+  cove::mcp::Notifier notifier_;
   cove::mcp::Tasks tasks_;
   Offer offer_;
-  std::set<std::string> changed_;  // tenants whose resources are others, and who will be told so
+  std::set<std::string> changed_;  // tenants with a notification pending
   cove::mcp::Seal seal_;
 };
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
-#include "base/random.hpp"
+#include "base/random_name.hpp"
 #include "doors/mcp/arguments.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/run.hpp"
@@ -16,7 +16,7 @@ using cove::mcp::Call;
 using cove::mcp::Or;
 using sandbox::ProcessKind;
 
-constexpr std::size_t kMostListed = 500;
+constexpr std::size_t kMaxListed = 500;
 
 bool runs(const sandbox::Process& process, ProcessKind kind) {
   return process.request().kind == kind && !process.end();
@@ -26,12 +26,11 @@ bool runs(const sandbox::Process& process, ProcessKind kind) {
 
 Task<Or<>> create_session(Workshop& workshop, Call& call, json::object arguments) {
   const auto given = text_argument(arguments, "session_id");
-  if (!given) co_return sorry(given.error().message);
-  if (*given && (*given)->empty()) co_return sorry("Invalid argument: session_id is empty");
-  const auto name = given->value_or(
-      fmt::format("session-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>()));
+  if (!given) co_return tool_error(given.error().message);
+  if (*given && (*given)->empty()) co_return tool_error("Invalid argument: session_id is empty");
+  const auto name = given->value_or(random_name("session-"));
   const auto session = co_await workshop.sessions.open(call, name, "");
-  if (!session) co_return sorry(session.error().message);
+  if (!session) co_return tool_error(session.error().message);
   const auto expires = iso_time(session->sandbox->expires_unix_ms());
   co_return answer(fmt::format("Session: {}\nIt {}, and ends at {} if it is not used until then.", session->id,
                                session->fresh ? "is new" : "was there already", expires),
@@ -63,7 +62,7 @@ Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*argument
   for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
     if (workshop.sessions.hidden(call, sandbox->name())) continue;
     if (sandbox->state() == sandbox::State::deleting || sandbox->state() == sandbox::State::gone) continue;
-    if (sessions.size() == kMostListed) {
+    if (sessions.size() == kMaxListed) {
       more = true;
       break;
     }
@@ -81,10 +80,10 @@ Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*argument
 
 Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments) {
   const auto name = needed_text(arguments, "session_id");
-  if (!name) co_return sorry(name.error().message);
-  if (name->empty()) co_return sorry("Invalid argument: session_id is empty");
+  if (!name) co_return tool_error(name.error().message);
+  if (name->empty()) co_return tool_error("Invalid argument: session_id is empty");
   const auto found = co_await workshop.sessions.find(call, *name, "");
-  if (!found) co_return sorry(found.error().message);
+  if (!found) co_return tool_error(found.error().message);
   // What runs in a session would be lost without a word.
   const auto facts = shown(workshop, **found);
   if (facts.at("busy").as_bool() || facts.at("background_processes").to_number<std::size_t>() > 0) {
@@ -97,7 +96,7 @@ Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments)
       const auto* form = cove::mcp::accepted(*asked, "close");
       const auto* value = form != nullptr ? form->if_contains("close") : nullptr;
       if (value == nullptr || !value->is_bool() || !value->as_bool())
-        co_return sorry("The session was not ended: the user did not agree.");
+        co_return tool_error("The session was not ended: the user did not agree.");
     }
   }
   co_await workshop.services.registry.remove(*found, "deleted");
@@ -109,9 +108,9 @@ Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments)
 // It does not wait for its turn: who has it is who is meant.
 Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
   const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return sorry(target.error().message);
+  if (!target) co_return tool_error(target.error().message);
   const auto found = co_await workshop.sessions.find(call, target->name, target->language);
-  if (!found) co_return sorry(found.error().message);
+  if (!found) co_return tool_error(found.error().message);
   std::size_t count = 0;
   for (const auto& kernel : workshop.services.registry.kernels().of(**found)) {
     if (kernel->state() == sandbox::Kernel::State::busy && kernel->interrupt()) ++count;
@@ -129,7 +128,7 @@ Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
 // --- list_languages
 
 Task<Or<>> list_languages(Workshop& workshop, Call& /*call*/, json::object /*arguments*/) {
-  const auto* host = workshop.services.registry.templates().find(sandbox::kHostTemplate);
+  const auto* host = workshop.services.registry.templates().find(templates::kHostTemplate);
   boost::system::error_code wrong;
   const auto there = host != nullptr ? json::parse(host->languages_json, wrong) : json::value(json::array());
   json::array languages;

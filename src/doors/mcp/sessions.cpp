@@ -1,12 +1,12 @@
 #include "doors/mcp/sessions.hpp"
+#include "run/workplace.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
 
-#include "base/random.hpp"
-#include "doors/mcp/allowance.hpp"
+#include "base/random_name.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::mcp {
@@ -16,17 +16,13 @@ using cove::mcp::Call;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kLabels = R"({"door": "mcp"})";
-constexpr std::size_t kMostKnown = 10'000;
+constexpr std::size_t kMaxKnown = 10'000;
 
 constexpr std::string_view kUnnamed = "mcp-";
 
 tl::unexpected<Error> unknown(const std::string& name) {
   return fail(Errc::not_found,
               fmt::format("Unknown session: {}. It may have expired; list_sessions shows those there are.", name));
-}
-
-std::string random_name() {
-  return fmt::format("{}{:016x}{:016x}", kUnnamed, random_number<std::uint64_t>(), random_number<std::uint64_t>());
 }
 
 sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
@@ -36,7 +32,7 @@ sandbox::CreateRequest request_for(const config::Config& config, const std::stri
   request.name = std::move(name);
   request.ttl = idle;
   request.labels_json = kLabels;
-  request.limits = sandbox_limits(config);
+  request.limits = run::default_limits(config);
   return request;
 }
 
@@ -87,10 +83,10 @@ Task<std::shared_ptr<void>> Sessions::take_turn(Call& call, std::string key) {
 }
 
 std::string Sessions::default_name(const Call& call, const std::string& language) {
-  if (call.connection.empty()) return random_name();
+  if (call.connection.empty()) return random_name(kUnnamed);
   tenants_[call.connection] = call.tenant;
   auto& name = defaults_[{call.connection, language}];
-  if (name.empty()) name = random_name();
+  if (name.empty()) name = random_name(kUnnamed);
   return name;
 }
 
@@ -132,7 +128,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
     co_return Registry::Ensured{.sandbox = *found, .created = false};
   }
   const auto config = services_.config();
-  const auto share = sandbox_share(services_, call);
+  const auto share = services_.authority.allowance(principal_of(call)).sandboxes;
   const auto all = services_.registry.of(call.tenant, "");
   auto count = std::ranges::count_if(all, [](const auto& one) { return is_ours(*one); });
   while (count-- >= config->mcp.sessions) {
@@ -176,7 +172,7 @@ std::string Sessions::remember(const Key& key, const sandbox::Registry::Ensured&
                           : std::string("was ended");
     note = fmt::format("Session {} {}; a new one was started", key.second, what);
   }
-  if (known_.size() >= kMostKnown && !known_.contains(key))
+  if (known_.size() >= kMaxKnown && !known_.contains(key))
     known_.erase(std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.used; }));
   auto& known = known_[key];
   known.used = now;

@@ -6,29 +6,28 @@
 #include <memory>
 #include <string>
 
-#include "config/config.hpp"
-#include "http/auth.hpp"
 #include "mcp/peer.hpp"
-#include "sandbox/admission.hpp"
-#include "sandbox/installs.hpp"
-#include "sandbox/registry.hpp"
-#include "sandbox/workspace_files.hpp"
-#include "store/key_table.hpp"
+#include "packages/installs.hpp"
+#include "run/caller.hpp"
+#include "sandbox/core.hpp"
+#include "sandbox/file_facts.hpp"
 
 namespace cove::doors::mcp {
 
 using async::Task;
 
 // What the door works with. Borrowed for the server's life.
-struct Services {
-  sandbox::Registry& registry;
-  sandbox::Admission& admission;
-  sandbox::Installs& installs;
-  async::TaskGroup& tasks;
-  std::function<store::KeyQuotas(const http::Principal&)> quotas;
-  std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
-  std::function<bool()> draining;
+struct Services : sandbox::Core {
+  packages::Installs& installs;
 };
+
+// Whose call it is, and whether anybody still waits for it.
+inline Principal principal_of(const cove::mcp::Call& call) {
+  return {.tenant = call.tenant, .key_id = call.key_id};
+}
+inline run::Caller caller_of(const cove::mcp::Call& call) {
+  return {.principal = principal_of(call), .gone = [&call] { return call.cancelled(); }};
+}
 
 // A sandbox that calls come back to, and the right to be the one that runs in it now.
 struct Session {

@@ -17,7 +17,7 @@ struct Workshop {
   Services& services;
   Sessions sessions;
   config::Languages languages;
-  RecentOutputs outputs = {};
+  RecentOutputs outputs = RecentOutputs();
 };
 
 // Whether a call may go on as a task after its answer.
@@ -27,9 +27,9 @@ enum class TaskUse { forbidden, optional, required };
 struct Tool {
   boost::json::object definition;  // name, title, description, inputSchema, outputSchema, annotations
   std::function<Task<cove::mcp::Or<>>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
-  bool makes_files = false;  // or ends them: the list of resources is another one after it
+  bool makes_files = false;  // or deletes them: the list of resources changes
   TaskUse tasks = TaskUse::forbidden;
-  // How long a call may take, for those that may become tasks. Without it, too long to be waited for.
+  // How long a call may take, for tools that may become tasks. Without it: too long to wait for.
   std::function<std::chrono::milliseconds(const Workshop&, const boost::json::object& arguments)> allowed = {};
 
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }

@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "doors/mcp/allowance.hpp"
 #include "doors/mcp/arguments.hpp"
-#include "doors/mcp/basic_check.hpp"
-#include "doors/mcp/checkers.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/schema.hpp"
+#include "doors/mcp/session_files.hpp"
 #include "doors/mcp/tool.hpp"
-#include "doors/mcp/workspace.hpp"
+#include "run/run.hpp"
+#include "syntax/basic_check.hpp"
+#include "syntax/checkers.hpp"
 
 namespace cove::doors::mcp {
 namespace {
@@ -16,14 +16,12 @@ namespace {
 namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Or;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kCheckTime{20};
-constexpr std::chrono::milliseconds kLook{250};
-constexpr std::size_t kMostCode = std::size_t{1} << 20;
-constexpr std::size_t kMostBasic = std::size_t{256} << 10;  // it is read here, where others wait meanwhile
-constexpr std::size_t kMostOutput = std::size_t{64} << 10;
-constexpr std::size_t kMostDetails = 300;
+constexpr std::size_t kMaxCode = std::size_t{1} << 20;
+constexpr std::size_t kMaxBasic = std::size_t{256} << 10;  // it is read here, where others wait meanwhile
+constexpr std::size_t kMaxOutput = std::size_t{64} << 10;
+constexpr std::size_t kMaxDetails = 300;
 constexpr int kNotExecutable = 126;  // of a shell
 constexpr int kNotFound = 127;
 
@@ -37,7 +35,7 @@ struct Request {
 
 struct Judgement {
   bool valid = true;
-  Finding finding;
+  syntax::Finding finding;
   std::string basic_because;  // "": a program that knows the language has read it
 };
 
@@ -45,8 +43,8 @@ Result<Request> parse(const Workshop& workshop, const json::object& arguments) {
   Request request;
   COVE_TRY(request.language, language_argument(arguments, workshop.languages));
   COVE_TRY(request.code, needed_text(arguments, "code"));
-  if (request.code.size() > kMostCode)
-    return fail(Errc::invalid, fmt::format("Invalid argument: code is larger than {} bytes", kMostCode));
+  if (request.code.size() > kMaxCode)
+    return fail(Errc::invalid, fmt::format("Invalid argument: code is larger than {} bytes", kMaxCode));
   COVE_TRY(request.filename, filename_argument(arguments, request.language));
   COVE_TRY(request.save, flag_argument(arguments, "save"));
   COVE_TRY(const auto session, text_argument(arguments, "session_id"));
@@ -63,22 +61,15 @@ struct Said {
 
 Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> sandbox, std::vector<std::string> command,
                                std::string file, std::string code) {
-  sandbox::ProcessRequest request{.argv = config::command_line(command, file),
-                                  .timeout = kCheckTime,
-                                  .output_limit = kMostOutput,
-                                  .abandoned = [&call] { return call.cancelled(); },
-                                  .whole = true};
-  request.files.push_back({.path = "/workspace/" + file, .mode = 0644, .content = std::move(code)});
-  const auto started = co_await sandbox->start(std::move(request));
-  if (!started) co_return tl::unexpected<Error>(started.error());
-  const auto process = *started;
-  const sandbox::Attended attended(sandbox, process);
-  while (!process->end()) {
-    co_await process->changed().wait_until(Clock::now() + kLook);
-    if (call.cancelled()) process->stop(sandbox::Reason::cancelled);
-  }
-  Said said{.end = *process->end(), .output = process->text_of(sandbox::Event::Kind::err)};
-  said.output += "\n" + process->text_of(sandbox::Event::Kind::out);
+  run::Spec spec{.code = run::Command{.argv = config::command_line(command, file)},
+                 .process = {.timeout = kCheckTime, .output_limit = kMaxOutput, .whole = true},
+                 .when_gone = run::WhenGone::stop};
+  spec.process.files.push_back({.path = "/workspace/" + file, .mode = 0644, .content = std::move(code)});
+  auto run = co_await run::Run::begin(caller_of(call), std::move(sandbox), std::move(spec));
+  if (!run) co_return tl::unexpected<Error>(run.error());
+  co_await run->wait();
+  Said said{.end = run->end(), .output = run->process()->text_of(sandbox::Event::Kind::err)};
+  said.output += "\n" + run->process()->text_of(sandbox::Event::Kind::out);
   // Some name the file as they were told to, some with all that leads to it.
   constexpr std::string_view kPlace = "/workspace/";
   for (auto at = said.output.find(kPlace); at != std::string::npos; at = said.output.find(kPlace, at))
@@ -87,20 +78,21 @@ Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> san
 }
 
 // Some end with the same number where they found a fault.
-bool is_missing(const sandbox::ProcessEnd& end, const Finding& finding) {
+bool is_missing(const sandbox::ProcessEnd& end, const syntax::Finding& finding) {
   return end.reason == sandbox::Reason::not_started ||
          ((end.exit_status == kNotExecutable || end.exit_status == kNotFound) && !finding.line);
 }
 
 std::string nothing_reads(const config::Language& language) {
-  return fmt::format("nothing that reads {} is installed here (package {})", checker_of(language.name).label,
+  return fmt::format("nothing that reads {} is installed here (package {})", syntax::checker_of(language.name).label,
                      language.package);
 }
 
-Result<Judgement> judge(const Request& request, const Checker& checker, const std::string& file, const Said& said) {
+Result<Judgement> judge(const Request& request, const syntax::Checker& checker, const std::string& file,
+                        const Said& said) {
   Judgement judgement;
   const auto& end = said.end;
-  auto finding = read_finding(checker, file, said.output);
+  auto finding = syntax::read_finding(checker, file, said.output);
   if (is_missing(end, finding)) {
     judgement.basic_because = nothing_reads(request.language);
   } else if (end.reason == sandbox::Reason::timeout) {
@@ -119,21 +111,23 @@ Result<Judgement> judge(const Request& request, const Checker& checker, const st
 }
 
 Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const Request& request) {
-  const auto& checker = checker_of(request.language.name);
+  const auto& checker = syntax::checker_of(request.language.name);
   if (checker.patterns.empty() || request.language.check.empty()) {
     Judgement none{.basic_because = nothing_reads(request.language)};
     co_return none;
   }
   // A sandbox of its own: what a checker does beside reading is gone with it, and nothing in a session can stand in for
   // the checker.
-  const auto place = co_await borrow_sandbox(workshop.services, call);
-  if (!place) co_return tl::unexpected<Error>(place.error());
+  if (workshop.services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
+  run::Throwaway wanted{.prefix = "work", .limits = run::default_limits(*workshop.services.config())};
+  const auto lease = co_await run::acquire(workshop.services, principal_of(call), std::move(wanted));
+  if (!lease) co_return tl::unexpected<Error>(lease.error());
   std::vector<std::string> extensions(checker.extensions.begin(), checker.extensions.end());
   if (extensions.empty()) extensions.push_back(request.language.extensions.front());
   std::optional<Judgement> worst;
   for (const auto& extension : extensions) {
     const auto file = "main" + extension;
-    const auto said = co_await run_checker(call, place->sandbox(), request.language.check, file, request.code);
+    const auto said = co_await run_checker(call, lease->sandbox(), request.language.check, file, request.code);
     if (!said) co_return tl::unexpected<Error>(said.error());
     auto judgement = judge(request, checker, file, *said);
     if (!judgement || judgement->valid) co_return judgement;
@@ -146,11 +140,11 @@ Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const R
 // --- by its structure
 
 Result<Judgement> judge_by_structure(const Request& request, std::string because) {
-  if (request.code.size() > kMostBasic)
+  if (request.code.size() > kMaxBasic)
     return fail(Errc::over_limit,
-                fmt::format("{}, and without that at most {} bytes can be checked", because, kMostBasic));
+                fmt::format("{}, and without that at most {} bytes can be checked", because, kMaxBasic));
   Judgement judgement{.basic_because = std::move(because)};
-  const auto problem = basic_check(request.language.name, request.code);
+  const auto problem = syntax::basic_check(request.language.name, request.code);
   if (!problem) return judgement;
   judgement.valid = false;
   judgement.finding = {.line = problem->line, .column = problem->column, .message = problem->message};
@@ -164,7 +158,7 @@ std::string line_of(std::string_view code, std::size_t number) {
   auto line = take_until(code, '\n');
   const auto from = line.find_first_not_of(" \t\r");
   if (from == std::string_view::npos) return {};
-  line = line.substr(from, line.find_last_not_of(" \t\r") - from + 1).substr(0, kMostDetails);
+  line = line.substr(from, line.find_last_not_of(" \t\r") - from + 1).substr(0, kMaxDetails);
   line.remove_suffix(unfinished_utf8(line));
   return std::string(line);
 }
@@ -187,7 +181,7 @@ std::string said_so(const Judgement& judgement) {
 }
 
 json::object invalid(const Request& request, Judgement judgement) {
-  const auto& checker = checker_of(request.language.name);
+  const auto& checker = syntax::checker_of(request.language.name);
   auto& finding = judgement.finding;
   const auto details = finding.line ? line_of(request.code, *finding.line) : std::string();
   if (checker.hash_is_no_comment && details.starts_with('#') && !details.starts_with("#!"))
@@ -218,8 +212,8 @@ Task<Result<Saved>> save(Workshop& workshop, Call& call, const Request& request)
   const auto session = co_await workshop.sessions.open(call, request.session, request.language.name);
   if (!session) co_return tl::unexpected<Error>(session.error());
   const auto path = request.filename.empty() ? "main" + request.language.extensions.front() : request.filename;
-  Workspace workspace(*session, call);
-  const auto written = co_await workspace.write(path, request.code, WriteMode::replace);
+  SessionFiles files(*session, call);
+  const auto written = co_await files.write(path, request.code, sandbox::WriteMode::replace);
   if (!written) co_return fail(written.error().code, file_trouble(written.error()));
   co_return Saved{.session = session->id, .path = path};
 }
@@ -248,18 +242,18 @@ json::object valid(const Request& request, const Judgement& judgement, const std
 
 Task<Or<>> validate(Workshop& workshop, Call& call, json::object arguments) {
   const auto request = parse(workshop, arguments);
-  if (!request) co_return sorry(request.error().message);
-  const auto ticket = co_await enter(workshop.services, call);
-  if (!ticket) co_return sorry("Validation error: " + ticket.error().message);
+  if (!request) co_return tool_error(request.error().message);
+  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  if (!ticket) co_return tool_error("Validation error: " + ticket.error().message);
   auto judgement = co_await judge_by_program(workshop, call, *request);
   if (judgement && !judgement->basic_because.empty())
     judgement = judge_by_structure(*request, std::move(judgement->basic_because));
-  if (!judgement) co_return sorry("Validation error: " + judgement.error().message);
+  if (!judgement) co_return tool_error("Validation error: " + judgement.error().message);
   if (!judgement->valid) co_return invalid(*request, std::move(*judgement));
   std::optional<Saved> saved;
   if (request->save) {
     auto done = co_await save(workshop, call, *request);
-    if (!done) co_return sorry("The syntax is valid, but the file was not saved: " + done.error().message);
+    if (!done) co_return tool_error("The syntax is valid, but the file was not saved: " + done.error().message);
     saved = std::move(*done);
   }
   co_return valid(*request, *judgement, saved);

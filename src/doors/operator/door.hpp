@@ -2,9 +2,10 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "config/config.hpp"
-#include "http/router.hpp"
+#include "http/routes.hpp"
 
 namespace cove::doors::operators {
 
@@ -14,7 +15,10 @@ struct Services {
   config::MetricsAccess metrics_access = config::MetricsAccess::key;
 };
 
-// `/healthz`, `/version`, `/metrics`, `/openapi.json`. Null: for the table alone, nothing may be called.
-void add_routes(http::Router& router, Services* services);
+// `/healthz`, `/version`, `/openapi.json`, and `/metrics`, which the configuration may open to programs of this
+// machine.
+std::vector<http::RouteRow<Services>> routes(config::MetricsAccess metrics);
+// Adds them to the router.
+void add_routes(http::Router& router, Services& services);
 
 }  // namespace cove::doors::operators

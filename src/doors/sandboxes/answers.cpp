@@ -5,12 +5,14 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "json/shape.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
 
 namespace json = boost::json;
+using cove::json::wrong_field;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
@@ -20,37 +22,10 @@ constexpr milliseconds kLook{200};               // how often it is seen whether
 constexpr std::size_t kBatch = 256U << 10;
 constexpr std::size_t kMostElements = 50'000;
 
-tl::unexpected<Error> wrong(std::string_view field, std::string_view why) {
-  return fail(Errc::invalid, fmt::format("{} {}", field, why));
-}
-
 json::value parsed(const std::string& text) {
   boost::system::error_code failed;
   auto value = json::parse(text, failed);
   return failed ? json::value() : value;
-}
-
-struct Shape {
-  std::size_t elements = 0;
-  std::size_t members = 0;
-};
-
-// How much JSON there is, seen from outside: what stands between strings.
-Shape shape_of(std::string_view text) {
-  Shape shape;
-  bool inside = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (inside) {
-      if (c == '\\') ++i;
-      if (c == '"') inside = false;
-      continue;
-    }
-    if (c == '"') inside = true;
-    if (c == ',' || c == '[' || c == '{') ++shape.elements;
-    if (c == ':') ++shape.members;
-  }
-  return shape;
 }
 
 std::size_t members_of(const json::value& value) {
@@ -72,8 +47,9 @@ std::string shown(std::string_view bytes) {
 }  // namespace
 
 http::Response answer_to(const Error& error) {
-  const auto later = [](http::Response response, const char* seconds) {
-    response.headers.emplace_back("Retry-After", seconds);
+  const auto later = [&](http::Response response, int usual_seconds) {
+    const auto known = std::chrono::ceil<std::chrono::seconds>(error.retry_after).count();
+    response.headers.emplace_back("Retry-After", std::to_string(known > 0 ? known : usual_seconds));
     return response;
   };
   switch (error.code) {
@@ -88,13 +64,13 @@ http::Response answer_to(const Error& error) {
     case Errc::conflict:
       return http::error_response(409, "conflict", error.message);
     case Errc::quota:
-      return later(http::error_response(429, "quota", error.message), "1");
+      return later(http::error_response(429, "quota", error.message), 1);
     case Errc::over_limit:
       // With an errno it is the host that has no more to give; without one it is the request that is too large.
-      if (error.sys_errno != 0) return later(http::error_response(503, "unavailable", error.message), "2");
+      if (error.sys_errno != 0) return later(http::error_response(503, "unavailable", error.message), 2);
       return http::error_response(413, "too_large", error.message);
     case Errc::unavailable:
-      return later(http::error_response(503, "unavailable", error.message), "1");
+      return later(http::error_response(503, "unavailable", error.message), 1);
     case Errc::unsupported:
       return http::error_response(501, "unsupported", error.message);
     case Errc::io:
@@ -103,9 +79,15 @@ http::Response answer_to(const Error& error) {
   return http::error_response(500, "internal", error.message);
 }
 
-Task<> refuse(http::Exchange& exchange, Error error) {
-  auto response = answer_to(error);
+Task<> send_answer(Services& services, http::Exchange& exchange, Answer answer) {
+  if (answer && !*answer) co_return;
+  const auto pass = services.gate.enter();
+  auto response = answer ? std::move(**answer) : answer_to(answer.error());
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+}
+
+run::Caller caller_of(const http::Exchange& exchange) {
+  return {.principal = exchange.request().principal, .gone = [&exchange] { return exchange.client_gone(); }};
 }
 
 Result<std::string> sandbox_name(const http::Request& request) {
@@ -118,15 +100,14 @@ Result<> check_serving(const Services& services) {
 }
 
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services, const http::Request& request) {
-  if (auto serving = check_serving(services); !serving) co_return tl::unexpected<Error>(serving.error());
-  auto name = sandbox_name(request);
-  if (!name) co_return tl::unexpected<Error>(name.error());
-  co_return co_await services.registry.find(request.principal.tenant, *name);
+  COVE_CO_CHECK(check_serving(services));
+  COVE_CO_TRY(auto name, sandbox_name(request));
+  co_return co_await services.registry.find(request.principal.tenant, name);
 }
 
 Result<json::object> parse_object(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
-  const auto shape = shape_of(body);
+  const auto shape = cove::json::shape_of(body);
   if (shape.elements > kMostElements)
     return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMostElements));
   boost::system::error_code failed;
@@ -138,44 +119,33 @@ Result<json::object> parse_object(std::string_view body) {
 }
 
 Task<Result<json::object>> read_object(const Services& services, http::Exchange& exchange) {
-  auto body = co_await exchange.read_body(services.config()->http.max_body_bytes);
-  if (!body) co_return tl::unexpected<Error>(body.error());
-  co_return parse_object(*body);
+  COVE_CO_TRY(auto body, co_await exchange.read_body(services.config()->http.max_body_bytes));
+  co_return parse_object(body);
 }
 
 Result<std::optional<std::string>> text_field(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  if (value == nullptr || value->is_null()) return std::optional<std::string>();
-  if (!value->is_string()) return wrong(name, "must be a string");
-  if (value->as_string().find('\0') != json::string::npos) return wrong(name, "may not contain NUL");
-  return std::optional(std::string(value->as_string()));
+  COVE_TRY(auto text, cove::json::text_field(object, name));
+  if (text && text->find('\0') != std::string::npos) return wrong_field(name, "may not contain NUL");
+  return text;
 }
 
 Result<std::optional<double>> number_field(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  if (value == nullptr || value->is_null()) return std::optional<double>();
-  if (!value->is_number() || !std::isfinite(value->to_number<double>())) return wrong(name, "must be a number");
-  return std::optional(value->to_number<double>());
-}
-
-Result<std::optional<bool>> bool_field(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  if (value == nullptr || value->is_null()) return std::optional<bool>();
-  if (!value->is_bool()) return wrong(name, "must be true or false");
-  return std::optional(value->as_bool());
+  COVE_TRY(const auto number, cove::json::number_field(object, name));
+  if (number && !std::isfinite(*number)) return wrong_field(name, "must be a number");
+  return number;
 }
 
 Result<std::vector<std::string>> command_field(const json::object& object) {
   constexpr std::string_view kWrong = "must be a non-empty array of strings";
   const auto* value = object.if_contains("cmd");
-  if (value == nullptr || !value->is_array() || value->as_array().empty()) return wrong("cmd", kWrong);
+  if (value == nullptr || !value->is_array() || value->as_array().empty()) return wrong_field("cmd", kWrong);
   std::vector<std::string> command;
   for (const auto& word : value->as_array()) {
-    if (!word.is_string()) return wrong("cmd", kWrong);
-    if (word.as_string().find('\0') != json::string::npos) return wrong("cmd", "may not contain NUL");
+    if (!word.is_string()) return wrong_field("cmd", kWrong);
+    if (word.as_string().find('\0') != json::string::npos) return wrong_field("cmd", "may not contain NUL");
     command.emplace_back(word.as_string());
   }
-  if (command.front().empty()) return wrong("cmd", "must name a program");
+  if (command.front().empty()) return wrong_field("cmd", "must name a program");
   return command;
 }
 
@@ -183,20 +153,21 @@ Result<std::vector<std::string>> environment_field(const json::object& object, s
   std::vector<std::string> variables;
   const auto* value = object.if_contains(name);
   if (value == nullptr || value->is_null()) return variables;
-  if (!value->is_object()) return wrong(name, "must be an object of strings");
+  if (!value->is_object()) return wrong_field(name, "must be an object of strings");
   for (const auto& [key, content] : value->as_object()) {
     const std::string_view variable(key);
     if (variable.empty() || variable.find_first_of(std::string_view("=\0", 2)) != std::string_view::npos)
-      return wrong(name, "has a name that is empty or contains '=' or NUL");
+      return wrong_field(name, "has a name that is empty or contains '=' or NUL");
     std::string text;
     if (content.is_string()) {
       text = content.as_string();
     } else if (content.is_number() || content.is_bool()) {
       text = json::serialize(content);
     } else {
-      return wrong(fmt::format("{}.{}", name, variable), "must be a string");
+      return wrong_field(fmt::format("{}.{}", name, variable), "must be a string");
     }
-    if (text.find('\0') != std::string::npos) return wrong(fmt::format("{}.{}", name, variable), "may not contain NUL");
+    if (text.find('\0') != std::string::npos)
+      return wrong_field(fmt::format("{}.{}", name, variable), "may not contain NUL");
     variables.push_back(fmt::format("{}={}", variable, text));
   }
   return variables;
@@ -205,7 +176,7 @@ Result<std::vector<std::string>> environment_field(const json::object& object, s
 Result<milliseconds> timeout_field(const json::object& object, const config::ExecLimits& limits) {
   COVE_TRY(const auto seconds, number_field(object, "timeoutSeconds"));
   if (!seconds) return limits.timeout;
-  if (!(*seconds > 0)) return wrong("timeoutSeconds", "must be greater than 0");
+  if (!(*seconds > 0)) return wrong_field("timeoutSeconds", "must be greater than 0");
   if (*seconds * 1000 > static_cast<double>(limits.max_timeout.count())) return limits.max_timeout;
   return milliseconds(std::max<std::int64_t>(1, std::llround(*seconds * 1000)));
 }
@@ -214,7 +185,7 @@ Result<bool> flag_query(const http::Request& request, std::string_view name) {
   const auto value = request.query(name);
   if (!value || *value == "false" || *value == "0") return false;
   if (value->empty() || *value == "true" || *value == "1") return true;
-  return wrong(name, "must be true or false");
+  return wrong_field(name, "must be true or false");
 }
 
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name) {
@@ -222,7 +193,7 @@ Result<std::optional<std::uint64_t>> number_query(const http::Request& request, 
   if (!value) return std::optional<std::uint64_t>();
   std::uint64_t number = 0;
   const auto [end, failed] = std::from_chars(value->data(), value->data() + value->size(), number);
-  if (failed != std::errc() || end != value->data() + value->size()) return wrong(name, "must be a whole number");
+  if (failed != std::errc() || end != value->data() + value->size()) return wrong_field(name, "must be a whole number");
   return std::optional(number);
 }
 
@@ -279,7 +250,7 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
 
 json::object end_fields(const sandbox::ProcessEnd& end) {
   json::object object{{"exitCode", end.exit_status}, {"signal", nullptr}, {"reason", name_of(end.reason)}};
-  if (end.signal != 0) object["signal"] = sandbox::signal_name(end.signal);
+  if (end.signal != 0) object["signal"] = guest::signal_name(end.signal);
   object["durationMs"] = end.wall.count();
   object["cpuMs"] = end.cpu.count();
   object["stdoutBytes"] = end.out_bytes;
@@ -313,7 +284,7 @@ json::object to_json(const sandbox::Process& process, const sandbox::Event& even
     case sandbox::Event::Kind::started:
       object["type"] = "started";
       if (process.request().kind == sandbox::ProcessKind::execution)
-        object["executionId"] = process.request().known_by;
+        object["executionId"] = process.request().tag.owner;
       else
         object["processId"] = sandbox::process_id(process.number());
       break;
@@ -370,17 +341,12 @@ Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, st
   co_return true;
 }
 
-bool goes_on(const Services& services, const http::Exchange& exchange) {
-  return !exchange.client_gone() && services.still_valid(exchange.request().principal);
-}
-
-Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process,
-                     std::uint64_t from) {
+Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from) {
   auto head = event_stream();
   if (!co_await exchange.start(std::move(head))) co_return;
   sandbox::Reader reader(process, from);
   auto spoke = Clock::now();
-  while (goes_on(services, exchange)) {
+  while (!exchange.client_gone()) {
     const auto batch = reader.take(kBatch);
     std::string text;
     if (batch.lost) {

@@ -8,12 +8,29 @@
 
 #include "doors/sandboxes/door.hpp"
 #include "http/response.hpp"
+#include "json/fields.hpp"
+#include "run/caller.hpp"
 
 namespace cove::doors::sandboxes {
 
 // The one place where errors become statuses.
 http::Response answer_to(const Error& error);
-Task<> refuse(http::Exchange& exchange, Error error);
+
+// Of a handler. nullopt: the client is gone, or the handler has written its answer itself.
+using Answer = Result<std::optional<http::Response>>;
+
+// Sends the answer, or what the error becomes. A shutdown waits until it is sent.
+Task<> send_answer(Services& services, http::Exchange& exchange, Answer answer);
+
+// A handler as a route calls it.
+template <auto handler>
+Task<> answered(Services& services, http::Exchange& exchange) {
+  Answer answer = co_await handler(services, exchange);
+  co_await send_answer(services, exchange, std::move(answer));
+}
+
+// Who waits for the answer.
+run::Caller caller_of(const http::Exchange& exchange);
 
 // The id of the path, checked.
 Result<std::string> sandbox_name(const http::Request& request);
@@ -30,7 +47,7 @@ Task<Result<boost::json::object>> read_object(const Services& services, http::Ex
 // Fields of a request. Absent and null: nullopt. Errc::invalid names the field.
 Result<std::optional<std::string>> text_field(const boost::json::object& object, std::string_view name);
 Result<std::optional<double>> number_field(const boost::json::object& object, std::string_view name);
-Result<std::optional<bool>> bool_field(const boost::json::object& object, std::string_view name);
+using cove::json::bool_field;
 // A non-empty array of strings without NUL, the first not empty.
 Result<std::vector<std::string>> command_field(const boost::json::object& object);
 // {name: value} as "K=V"; numbers and booleans become text.
@@ -38,8 +55,8 @@ Result<std::vector<std::string>> environment_field(const boost::json::object& ob
 // `timeoutSeconds`: more than 0, no more than the limits allow; theirs when it is absent.
 Result<std::chrono::milliseconds> timeout_field(const boost::json::object& object, const config::ExecLimits& limits);
 // What to install, from the fields of these names and `indexUrl`.
-Result<sandbox::InstallRequest> parse_install(const boost::json::object& body, const config::Dependencies& config,
-                                              std::string_view packages, std::string_view timeout);
+Result<packages::InstallRequest> parse_install(const boost::json::object& body, const config::Dependencies& config,
+                                               std::string_view packages, std::string_view timeout);
 // "true", "1", "" (present without a value) and their opposites.
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
@@ -62,10 +79,7 @@ http::Response event_stream();
 Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, std::function<bool()> done,
                             std::function<boost::json::object()> result);
 
-// Whether a stream to this client should go on.
-bool goes_on(const Services& services, const http::Exchange& exchange);
 // Sends a process's events as they come until its end, the client's, or the server's.
-Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Process> process,
-                     std::uint64_t from);
+Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from);
 
 }  // namespace cove::doors::sandboxes

@@ -1,5 +1,7 @@
+#include <array>
+
 #include "doors/sandboxes/answers.hpp"
-#include "sandbox/index_page.hpp"
+#include "packages/index_page.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -12,15 +14,15 @@ tl::unexpected<Error> wrong(std::string message) {
   return fail(Errc::invalid, std::move(message));
 }
 
-Result<std::vector<sandbox::Package>> packages_field(const json::object& body, std::string_view field) {
+Result<std::vector<packages::Package>> packages_field(const json::object& body, std::string_view field) {
   const auto* value = body.if_contains(field);
   if (value == nullptr || !value->is_array() || value->as_array().empty() || value->as_array().size() > kMostAtOnce)
     return wrong(fmt::format("{} must be an array of 1 to {} names or {{name, version}}", field, kMostAtOnce));
-  std::vector<sandbox::Package> packages;
+  std::vector<packages::Package> packages;
   for (std::size_t i = 0; i < value->as_array().size(); ++i) {
     const auto& entry = value->as_array()[i];
     const auto where = fmt::format("{}[{}]", field, i);
-    sandbox::Package package;
+    packages::Package package;
     if (entry.is_string()) {
       package.name = entry.as_string();
     } else if (entry.is_object()) {
@@ -30,7 +32,7 @@ Result<std::vector<sandbox::Package>> packages_field(const json::object& body, s
     } else {
       return wrong(fmt::format("{} must be a name or an object of name and version", where));
     }
-    if (const auto good = sandbox::requirement(package.name, package.version); !good)
+    if (const auto good = packages::requirement(package.name, package.version); !good)
       return wrong(fmt::format("{}: {}", where, good.error().message));
     packages.push_back(std::move(package));
   }
@@ -39,49 +41,43 @@ Result<std::vector<sandbox::Package>> packages_field(const json::object& body, s
 
 }  // namespace
 
-Result<sandbox::InstallRequest> parse_install(const json::object& body, const config::Dependencies& config,
-                                              std::string_view packages, std::string_view timeout) {
-  sandbox::InstallRequest request;
+Result<packages::InstallRequest> parse_install(const json::object& body, const config::Dependencies& config,
+                                               std::string_view packages, std::string_view timeout) {
+  packages::InstallRequest request;
   COVE_TRY(request.packages, packages_field(body, packages));
   COVE_TRY(const auto seconds, number_field(body, timeout));
-  COVE_TRY(request.timeout, sandbox::install_time(config, seconds, timeout));
+  COVE_TRY(request.timeout, packages::install_time(config, seconds, timeout));
   COVE_TRY(const auto index, text_field(body, "indexUrl"));
-  COVE_CHECK(sandbox::choose_index(request, config, index, "indexUrl"));
+  COVE_CHECK(packages::choose_index(request, config, index, "indexUrl"));
   return request;
 }
 
 namespace {
 
-Task<> install(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (!body) co_return co_await refuse(exchange, body.error());
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
-  auto request = parse_install(*body, services.config()->dependencies, "packages", "timeoutSeconds");
-  if (!request) co_return co_await refuse(exchange, request.error());
-  if (const auto begun = services.installs.begin(*found, std::move(*request)); !begun)
-    co_return co_await refuse(exchange, begun.error());
-  (*found)->touch();
-  auto response = http::json_response(202, services.installs.status(**found));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> install(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(auto request, parse_install(body, services.config()->dependencies, "packages", "timeoutSeconds"));
+  COVE_CO_CHECK(services.installs.begin(found, std::move(request)));
+  found->touch();
+  co_return http::json_response(202, services.installs.status(*found));
 }
 
-Task<> show(Services& services, http::Exchange& exchange) {
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
-  (*found)->touch();
-  auto response = http::json_response(200, services.installs.status(**found));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> show(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
+  found->touch();
+  co_return http::json_response(200, services.installs.status(*found));
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/v1/sandboxes/{id}/dependencies", answered<install>},
+    {verb::get, "/v1/sandboxes/{id}/dependencies", answered<show>},
+});
 
 }  // namespace
 
-void add_dependency_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const std::string path = "/v1/sandboxes/{id}/dependencies";
-  router.add(verb::post, path, [s](auto& exchange) { return install(*s, exchange); });
-  router.add(verb::get, path, [s](auto& exchange) { return show(*s, exchange); });
+Routes dependency_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -37,7 +37,7 @@ Result<std::vector<std::string>> arguments_field(const json::object& body) {
   return arguments;
 }
 
-Result<> parse_callback(const json::object& body, const sandbox::Callbacks& callbacks, sandbox::JobRequest& request) {
+Result<> parse_callback(const json::object& body, const jobs::Callbacks& callbacks, jobs::JobRequest& request) {
   const auto* value = body.if_contains("callback");
   if (value == nullptr || value->is_null()) return {};
   if (!value->is_object()) return wrong("callback must be an object of url and secret");
@@ -55,9 +55,9 @@ Result<> parse_callback(const json::object& body, const sandbox::Callbacks& call
 }
 
 // Everything but the kernel, which is looked for.
-Result<sandbox::JobRequest> parse_job(const json::object& body, const Services& services) {
+Result<jobs::JobRequest> parse_job(const json::object& body, const Services& services) {
   const auto config = services.config();
-  sandbox::JobRequest request;
+  jobs::JobRequest request;
   COVE_TRY(const auto code, text_field(body, "code"));
   if (!code || code->empty()) return wrong("code must be a string that is not empty");
   if (code->size() > kMostCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMostCode));
@@ -83,7 +83,7 @@ Result<sandbox::JobRequest> parse_job(const json::object& body, const Services& 
   return request;
 }
 
-Result<> check_kernel_request(const sandbox::JobRequest& request) {
+Result<> check_kernel_request(const jobs::JobRequest& request) {
   if (request.language.name != "python") return wrong("language must be \"python\" in a kernel");
   if (request.event_json) return wrong("event cannot be given with kernel");
   if (request.input) return wrong("stdin cannot be given with kernel");
@@ -92,29 +92,21 @@ Result<> check_kernel_request(const sandbox::JobRequest& request) {
   return {};
 }
 
-Task<> start_execution(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (!body) co_return co_await refuse(exchange, body.error());
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
-  auto request = parse_job(*body, services);
-  if (!request) co_return co_await refuse(exchange, request.error());
-  const auto kernel = text_field(*body, "kernel");
-  if (!kernel) co_return co_await refuse(exchange, kernel.error());
-  if (*kernel) {
-    if (const auto good = check_kernel_request(*request); !good) co_return co_await refuse(exchange, good.error());
-    auto there = services.registry.kernels().find(**found, **kernel);
-    if (!there) co_return co_await refuse(exchange, there.error());
-    request->kernel = std::move(*there);
+Task<Answer> start_execution(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(auto request, parse_job(body, services));
+  COVE_CO_TRY(const auto kernel, text_field(body, "kernel"));
+  if (kernel) {
+    COVE_CO_CHECK(check_kernel_request(request));
+    COVE_CO_TRY(auto there, services.registry.kernels().find(*found, *kernel));
+    request.kernel = std::move(there);
   }
-  const auto quotas = services.quotas(exchange.request().principal);
-  const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
-                                        .per_minute = quotas.executions_per_minute};
-  const auto job = services.jobs.submit(*found, std::move(*request), share);
-  if (!job) co_return co_await refuse(exchange, job.error());
-  (*found)->touch();
-  auto response = http::json_response(201, services.jobs.to_json((*job)->row));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  const auto share = services.authority.allowance(exchange.request().principal).executions;
+  request.charge = exchange.take_charge();
+  COVE_CO_TRY(const auto job, services.jobs.submit(found, std::move(request), share));
+  found->touch();
+  co_return http::json_response(201, services.jobs.to_json(job->row));
 }
 
 Result<std::int64_t> cursor_query(const http::Request& request) {
@@ -127,27 +119,22 @@ Result<std::int64_t> cursor_query(const http::Request& request) {
   return number;
 }
 
-Task<> list_executions(Services& services, http::Exchange& exchange) {
+Task<Answer> list_executions(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
-  const auto found = co_await find_sandbox(services, request);
-  if (!found) co_return co_await refuse(exchange, found.error());
-  const auto limit = number_query(request, "limit");
-  if (!limit) co_return co_await refuse(exchange, limit.error());
-  const auto most = limit->value_or(50);
-  if (most < 1 || most > kMostListed)
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "limit must be between 1 and 1000"});
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, request));
+  COVE_CO_TRY(const auto limit, number_query(request, "limit"));
+  const auto most = limit.value_or(50);
+  if (most < 1 || most > kMostListed) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
   const auto status = request.query("status").value_or("");
   if (!status.empty() && std::ranges::find(kStatuses, status) == kStatuses.end())
-    co_return co_await refuse(exchange, {.code = Errc::invalid,
-                                         .message = "status must be pending, running, completed, failed, timeout, "
-                                                    "crashed or cancelled"});
-  const auto cursor = cursor_query(request);
-  if (!cursor) co_return co_await refuse(exchange, cursor.error());
-  const auto rows = services.registry.store().executions().of((*found)->row().id, *cursor, status,
-                                                              static_cast<std::uint32_t>(most + 1));
-  if (!rows) co_return co_await refuse(exchange, rows.error());
+    co_return fail(Errc::invalid,
+                   "status must be pending, running, completed, failed, timeout, "
+                   "crashed or cancelled");
+  COVE_CO_TRY(const auto cursor, cursor_query(request));
+  COVE_CO_TRY(const auto rows, services.registry.store().executions().of(found->row().id, cursor, status,
+                                                                         static_cast<std::uint32_t>(most + 1)));
   json::array list;
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     if (list.size() == most) break;
     auto object = services.jobs.to_json(row);
     // The texts are for whoever asks for one.
@@ -155,46 +142,39 @@ Task<> list_executions(Services& services, http::Exchange& exchange) {
     list.push_back(std::move(object));
   }
   json::value next;
-  if (rows->size() > most) next = to_base64url(std::to_string((*rows)[most - 1].seq));
-  auto response =
-      http::json_response(200, json::object{{"executions", std::move(list)}, {"nextCursor", std::move(next)}});
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  if (rows.size() > most) next = to_base64url(std::to_string(rows[most - 1].seq));
+  co_return http::json_response(200, json::object{{"executions", std::move(list)}, {"nextCursor", std::move(next)}});
 }
 
 struct Named {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   store::ExecutionRow row;
-  std::shared_ptr<sandbox::Job> job;  // while it has not ended
+  std::shared_ptr<jobs::Job> job;  // while it has not ended
 };
 
 Task<Result<Named>> find_execution(Services& services, const http::Request& request) {
-  auto found = co_await find_sandbox(services, request);
-  if (!found) co_return tl::unexpected<Error>(found.error());
+  COVE_CO_TRY(auto found, co_await find_sandbox(services, request));
   const auto id = request.param("eid");
-  auto row = services.registry.store().executions().find((*found)->row().id, id);
+  auto row = services.registry.store().executions().find(found->row().id, id);
   if (!row && row.error().code == Errc::not_found)
     co_return fail(Errc::not_found, fmt::format("no such execution: {}", replace_invalid_utf8(id)));
   if (!row) co_return tl::unexpected<Error>(row.error());
   auto job = services.jobs.find(row->id);
-  co_return Named{.sandbox = *found, .row = std::move(*row), .job = std::move(job)};
+  co_return Named{.sandbox = found, .row = std::move(*row), .job = std::move(job)};
 }
 
-Task<> get_execution(Services& services, http::Exchange& exchange) {
-  auto named = co_await find_execution(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto wait = number_query(exchange.request(), "wait");
-  if (!wait) co_return co_await refuse(exchange, wait.error());
-  if (*wait && **wait > kMostWait)
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "wait must be at most 300 seconds"});
-  const auto until = Clock::now() + std::chrono::seconds(wait->value_or(0));
-  const sandbox::Sandbox::Activity activity(named->sandbox);
-  if (named->job) {
-    while (!named->job->over() && Clock::now() < until && goes_on(services, exchange) && !services.draining())
-      co_await named->job->changed.wait_until(std::min(until, Clock::now() + milliseconds(250)));
-    named->row = named->job->row;
+Task<Answer> get_execution(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(auto named, co_await find_execution(services, exchange.request()));
+  COVE_CO_TRY(const auto wait, number_query(exchange.request(), "wait"));
+  if (wait && *wait > kMostWait) co_return fail(Errc::invalid, "wait must be at most 300 seconds");
+  const auto until = Clock::now() + std::chrono::seconds(wait.value_or(0));
+  const sandbox::Sandbox::Activity activity(named.sandbox);
+  if (named.job) {
+    while (!named.job->over() && Clock::now() < until && !exchange.client_gone() && !services.draining())
+      co_await named.job->changed.wait_until(std::min(until, Clock::now() + milliseconds(250)));
+    named.row = named.job->row;
   }
-  auto response = http::json_response(200, services.jobs.to_json(named->row));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  co_return http::json_response(200, services.jobs.to_json(named.row));
 }
 
 // Of one that ended a while ago there is the end, and what was before it is told to be gone.
@@ -210,49 +190,53 @@ Task<> send_what_is_left(http::Exchange& exchange, json::object shown) {
   [[maybe_unused]] const auto done = co_await exchange.finish();
 }
 
-Task<> get_events(Services& services, http::Exchange& exchange) {
+Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
-  const auto named = co_await find_execution(services, request);
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto from = number_query(request, "from");
-  if (!from) co_return co_await refuse(exchange, from.error());
-  const auto first = first_event(request, from->value_or(1));
-  const sandbox::Sandbox::Activity activity(named->sandbox);
-  const auto& job = named->job;
+  COVE_CO_TRY(const auto named, co_await find_execution(services, request));
+  COVE_CO_TRY(const auto from, number_query(request, "from"));
+  const auto first = first_event(request, from.value_or(1));
+  const sandbox::Sandbox::Activity activity(named.sandbox);
+  const auto& job = named.job;
   // It may still stand in line.
-  while (job && !job->process && !job->execution && !job->over() && goes_on(services, exchange))
+  while (job && !job->process && !job->execution && !job->over() && !exchange.client_gone())
     co_await job->changed.wait_until(Clock::now() + milliseconds(250));
-  if (job && job->execution) co_return co_await stream_events(services, exchange, job->execution, first);
-  auto process = job && job->process ? job->process : named->sandbox->find_known_by(named->row.id);
-  if (process) co_return co_await stream_events(services, exchange, std::move(process), first);
-  co_await send_what_is_left(exchange, services.jobs.to_json(job ? job->row : named->row));
+  if (job && job->execution) {
+    co_await stream_events(exchange, job->execution, first);
+    co_return std::nullopt;
+  }
+  auto process =
+      job && job->process ? job->process : named.sandbox->find_process(sandbox::ProcessKind::execution, named.row.id);
+  if (process) {
+    co_await stream_events(exchange, std::move(process), first);
+    co_return std::nullopt;
+  }
+  co_await send_what_is_left(exchange, services.jobs.to_json(job ? job->row : named.row));
+  co_return std::nullopt;
 }
 
-Task<> cancel_execution(Services& services, http::Exchange& exchange) {
-  const auto named = co_await find_execution(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  if (named->job && named->sandbox->state() == sandbox::State::paused)
-    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the sandbox is paused: resume it first"});
-  if (named->job) sandbox::Jobs::cancel(*named->job);
-  while (named->job && !named->job->over() && !exchange.client_gone())
-    co_await named->job->changed.wait_until(Clock::now() + milliseconds(250));
-  named->sandbox->touch();
-  http::Response done{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+Task<Answer> cancel_execution(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_execution(services, exchange.request()));
+  if (named.job && named.sandbox->state() == sandbox::State::paused)
+    co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
+  if (named.job) jobs::Jobs::cancel(*named.job);
+  while (named.job && !named.job->over() && !exchange.client_gone())
+    co_await named.job->changed.wait_until(Clock::now() + milliseconds(250));
+  named.sandbox->touch();
+  co_return http::no_content();
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/v1/sandboxes/{id}/executions", answered<start_execution>},
+    {verb::get, "/v1/sandboxes/{id}/executions", answered<list_executions>},
+    {verb::get, "/v1/sandboxes/{id}/executions/{eid}", answered<get_execution>},
+    {verb::get, "/v1/sandboxes/{id}/executions/{eid}/events", answered<get_events>},
+    {verb::delete_, "/v1/sandboxes/{id}/executions/{eid}", answered<cancel_execution>},
+});
 
 }  // namespace
 
-void add_execution_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const std::string all = "/v1/sandboxes/{id}/executions";
-  const std::string one = all + "/{eid}";
-  router.add(verb::post, all, [s](auto& exchange) { return start_execution(*s, exchange); });
-  router.add(verb::get, all, [s](auto& exchange) { return list_executions(*s, exchange); });
-  router.add(verb::get, one, [s](auto& exchange) { return get_execution(*s, exchange); });
-  router.add(verb::get, one + "/events", [s](auto& exchange) { return get_events(*s, exchange); });
-  router.add(verb::delete_, one, [s](auto& exchange) { return cancel_execution(*s, exchange); });
+Routes execution_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -182,13 +182,12 @@ json::object to_json(const Execution& execution) {
   return object;
 }
 
-Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<Execution> execution,
-                     std::uint64_t from) {
+Task<> stream_events(http::Exchange& exchange, std::shared_ptr<Execution> execution, std::uint64_t from) {
   auto head = event_stream();
   if (!co_await exchange.start(std::move(head))) co_return;
   auto next = std::max<std::uint64_t>(1, from);
   auto spoke = Clock::now();
-  while (goes_on(services, exchange)) {
+  while (!exchange.client_gone()) {
     std::string text;
     const auto& events = execution->events();  // numbered from 1 without holes
     for (; next <= events.size() && text.size() < kBatch; ++next) {

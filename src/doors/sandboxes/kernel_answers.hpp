@@ -21,7 +21,6 @@ boost::json::object result_of(const sandbox::Execution& execution);
 boost::json::object to_json(const sandbox::Execution& execution);
 
 // Sends its events from this number on as they come until its end, the client's, or the server's.
-Task<> stream_events(const Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Execution> execution,
-                     std::uint64_t from);
+Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Execution> execution, std::uint64_t from);
 
 }  // namespace cove::doors::sandboxes

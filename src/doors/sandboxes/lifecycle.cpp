@@ -1,7 +1,7 @@
+#include <array>
 #include <charconv>
 #include <cmath>
 
-#include "async/deadline.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -17,6 +17,7 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
+constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
@@ -56,15 +57,15 @@ Result<std::string> template_of(const json::object& body, const config::Config& 
     return fail(Errc::invalid, fmt::format("image is longer than {} bytes", kImageLimit));
   COVE_TRY(const auto named, text_field(body, "template"));
   if (named && !named->empty()) return *named;
-  if (!image || image->empty()) return std::string(sandbox::kHostTemplate);
+  if (!image || image->empty()) return std::string(templates::kHostTemplate);
   const auto known = config.images.find(*image);
   if (known != config.images.end()) return known->second;
-  if (*image != sandbox::kHostTemplate) {
+  if (*image != templates::kHostTemplate) {
     if (config.sandbox.strict_images)
       return fail(Errc::invalid, fmt::format("image is not configured on this server: {}", *image));
     notes.emplace_back(fmt::format("image {} is not configured here: the host template is used", *image));
   }
-  return std::string(sandbox::kHostTemplate);
+  return std::string(templates::kHostTemplate);
 }
 
 // What is asked for, else what the template gives, else the server; never more than that gives now.
@@ -110,47 +111,37 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const Serv
   return request;
 }
 
-sandbox::Quotas quotas_of(const Services& services, const http::Principal& principal) {
-  const auto quotas = services.quotas(principal);
-  return {.sandboxes = quotas.max_sandboxes, .memory_bytes = quotas.max_memory_bytes};
-}
-
 // `dependencies`: installed in the background into a sandbox that was made for this request.
-Result<std::optional<sandbox::InstallRequest>> parse_dependencies(const json::object& body,
-                                                                  const config::Config& config) {
+Result<std::optional<packages::InstallRequest>> parse_dependencies(const json::object& body,
+                                                                   const config::Config& config) {
   const auto* asked = body.if_contains("dependencies");
   if (asked == nullptr || asked->is_null() || (asked->is_array() && asked->as_array().empty()))
-    return std::optional<sandbox::InstallRequest>();
+    return std::optional<packages::InstallRequest>();
   COVE_TRY(auto request, parse_install(body, config.dependencies, "dependencies", "installTimeoutSeconds"));
   return std::optional(std::move(request));
 }
 
 void install_dependencies(Services& services, const std::shared_ptr<sandbox::Sandbox>& sandbox,
-                          std::optional<sandbox::InstallRequest> request) {
+                          std::optional<packages::InstallRequest> request) {
   // Into a new sandbox nothing is being installed, so that nothing stands in its way.
   if (request) [[maybe_unused]]
     const auto begun = services.installs.begin(sandbox, std::move(*request));
 }
 
-Task<> put_sandbox(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  const auto name = sandbox_name(exchange.request());
-  if (!name) co_return co_await refuse(exchange, name.error());
-  if (!body) co_return co_await refuse(exchange, body.error());
-  if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
-  auto request = parse_create(*body, services);
-  if (!request) co_return co_await refuse(exchange, request.error());
-  auto dependencies = parse_dependencies(*body, *services.config());
-  if (!dependencies) co_return co_await refuse(exchange, dependencies.error());
+Task<Answer> put_sandbox(Services& services, http::Exchange& exchange) {
+  auto read = co_await read_object(services, exchange);
+  COVE_CO_TRY(const auto name, sandbox_name(exchange.request()));
+  COVE_CO_TRY(const auto body, std::move(read));
+  COVE_CO_CHECK(check_serving(services));
+  COVE_CO_TRY(auto request, parse_create(body, services));
+  COVE_CO_TRY(auto dependencies, parse_dependencies(body, *services.config()));
   const auto& principal = exchange.request().principal;
-  request->tenant = principal.tenant;
-  request->name = *name;
-  const auto quotas = quotas_of(services, principal);
-  auto ensured = co_await services.registry.ensure(std::move(*request), quotas, sandbox::IfThere::keep);
-  if (!ensured) co_return co_await refuse(exchange, ensured.error());
-  if (ensured->created) install_dependencies(services, ensured->sandbox, std::move(*dependencies));
-  auto response = http::json_response(200, to_json(*ensured->sandbox, services));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  request.tenant = principal.tenant;
+  request.name = name;
+  const auto quotas = services.authority.allowance(principal).sandboxes;
+  COVE_CO_TRY(auto ensured, co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::keep));
+  if (ensured.created) install_dependencies(services, ensured.sandbox, std::move(dependencies));
+  co_return http::json_response(200, to_json(*ensured.sandbox, services));
 }
 
 // What was answered under this key; nullopt: nothing yet. Waits while another request under it is being worked on.
@@ -160,30 +151,29 @@ Task<Result<std::optional<http::Response>>> answer_before(Services& services, st
     return known == hash ? Result<>() : fail(Errc::conflict, "this Idempotency-Key was used with another body");
   };
   while (true) {
-    auto before = services.registry.store().idempotency().find(tenant, key);
-    if (!before) co_return tl::unexpected<Error>(before.error());
-    if (*before) {
-      if (auto same = other((*before)->request_hash); !same) co_return tl::unexpected<Error>(same.error());
-      http::Response again{.status = static_cast<unsigned>((*before)->status), .body = (*before)->body};
+    COVE_CO_TRY(auto before, services.registry.store().idempotency().find(tenant, key));
+    if (before) {
+      COVE_CO_CHECK(other(before->request_hash));
+      http::Response again{.status = static_cast<unsigned>(before->status), .body = before->body};
       again.headers.emplace_back("Idempotent-Replayed", "true");
       co_return std::optional(std::move(again));
     }
     const auto working = services.creating.find({tenant, key});
     if (working == services.creating.end()) co_return std::optional<http::Response>();
-    if (auto same = other(working->second); !same) co_return tl::unexpected<Error>(same.error());
-    co_await async::sleep_for(milliseconds(10));
+    const auto creation = working->second;
+    COVE_CO_CHECK(other(creation->hash));
+    co_await creation->over.wait();
   }
 }
 
 // Makes the sandbox and, with a key, writes down what was answered.
-Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequest request,
-                                         std::optional<sandbox::InstallRequest> dependencies, sandbox::Quotas quotas,
-                                         std::string key, std::string hash) {
+Task<Answer> create_once(Services& services, sandbox::CreateRequest request,
+                         std::optional<packages::InstallRequest> dependencies, sandbox::Quotas quotas, std::string key,
+                         std::string hash) {
   const auto tenant = request.tenant;
-  auto ensured = co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse);
-  if (!ensured) co_return tl::unexpected<Error>(ensured.error());
-  install_dependencies(services, ensured->sandbox, std::move(dependencies));
-  auto response = http::json_response(201, to_json(*ensured->sandbox, services));
+  COVE_CO_TRY(auto ensured, co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse));
+  install_dependencies(services, ensured.sandbox, std::move(dependencies));
+  auto response = http::json_response(201, to_json(*ensured.sandbox, services));
   if (key.empty()) co_return response;
   auto& answers = services.registry.store().idempotency();
   const store::IdempotencyRow row{.tenant = tenant,
@@ -192,7 +182,7 @@ Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequ
                                   .status = 201,
                                   .body = response.body,
                                   .created_unix_ms = unix_millis()};
-  if (auto written = answers.insert(row); !written) co_return tl::unexpected<Error>(written.error());
+  COVE_CO_CHECK(answers.insert(row));
   [[maybe_unused]] const auto pruned = answers.prune(unix_millis());
   co_return response;
 }
@@ -200,79 +190,65 @@ Task<Result<http::Response>> create_once(Services& services, sandbox::CreateRequ
 // A key that is being worked on, for as long as it is.
 class Creating {
  public:
-  Creating(Services& services, std::string tenant, std::string key, std::string hash)
-      : services_(services), key_(std::move(tenant), std::move(key)) {
-    services_.creating.emplace(key_, std::move(hash));
+  Creating(Services& services, std::string tenant, std::string key, std::shared_ptr<KeyedCreation> creation)
+      : services_(services), key_(std::move(tenant), std::move(key)), creation_(std::move(creation)) {
+    services_.creating.emplace(key_, creation_);
   }
   Creating(const Creating&) = delete;
   Creating& operator=(const Creating&) = delete;
-  ~Creating() { services_.creating.erase(key_); }
+  ~Creating() {
+    services_.creating.erase(key_);
+    creation_->over.notify_all();
+  }
 
  private:
   Services& services_;
   std::pair<std::string, std::string> key_;
+  std::shared_ptr<KeyedCreation> creation_;
 };
 
 // The same question under the same key gets the answer the first one got.
-Task<> post_sandbox(Services& services, http::Exchange& exchange) {
-  auto text = co_await exchange.read_body(services.config()->http.max_body_bytes);
-  if (!text) co_return co_await refuse(exchange, text.error());
-  const auto body = parse_object(*text);
-  if (!body) co_return co_await refuse(exchange, body.error());
-  if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
-  auto request = parse_create(*body, services);
-  if (!request) co_return co_await refuse(exchange, request.error());
-  auto dependencies = parse_dependencies(*body, *services.config());
-  if (!dependencies) co_return co_await refuse(exchange, dependencies.error());
-  const auto given = text_field(*body, "id");
-  if (!given) co_return co_await refuse(exchange, given.error());
+Task<Answer> post_sandbox(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(auto text, co_await exchange.read_body(services.config()->http.max_body_bytes));
+  COVE_CO_TRY(const auto body, parse_object(text));
+  COVE_CO_CHECK(check_serving(services));
+  COVE_CO_TRY(auto request, parse_create(body, services));
+  COVE_CO_TRY(auto dependencies, parse_dependencies(body, *services.config()));
+  COVE_CO_TRY(const auto given, text_field(body, "id"));
   const auto& principal = exchange.request().principal;
-  request->tenant = principal.tenant;
-  request->name = given->value_or(fmt::format("sb-{}", SandboxId::random().view().substr(0, 16)));
-  if (const auto name = sandbox::checked_name(request->name); !name) co_return co_await refuse(exchange, name.error());
+  request.tenant = principal.tenant;
+  request.name = given.value_or(fmt::format("sb-{}", SandboxId::random().view().substr(0, 16)));
+  COVE_CO_CHECK(sandbox::checked_name(request.name));
   const std::string key(exchange.request().header("Idempotency-Key"));
-  const auto hash = store::sha256_hex(*text);
-  const auto quotas = quotas_of(services, principal);
-  if (key.size() > 255) {
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "Idempotency-Key is longer than 255 bytes"});
-  }
+  const auto hash = store::sha256_hex(text);
+  const auto quotas = services.authority.allowance(principal).sandboxes;
+  if (key.size() > 255) co_return fail(Errc::invalid, "Idempotency-Key is longer than 255 bytes");
   std::optional<Creating> creating;
   if (!key.empty()) {
-    auto before = co_await answer_before(services, principal.tenant, key, hash);
-    if (!before) co_return co_await refuse(exchange, before.error());
-    if (*before) {
-      [[maybe_unused]] const auto sent = co_await exchange.send(std::move(**before));
-      co_return;
-    }
-    creating.emplace(services, principal.tenant, key, hash);
+    COVE_CO_TRY(auto before, co_await answer_before(services, principal.tenant, key, hash));
+    if (before) co_return std::move(*before);
+    const auto executor = co_await boost::asio::this_coro::executor;
+    creating.emplace(services, principal.tenant, key, std::make_shared<KeyedCreation>(executor, hash));
   }
-  auto created = co_await create_once(services, std::move(*request), std::move(*dependencies), quotas, key, hash);
-  creating.reset();
-  if (!created) co_return co_await refuse(exchange, created.error());
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(*created));
+  co_return co_await create_once(services, std::move(request), std::move(dependencies), quotas, key, hash);
 }
 
-Task<> list_sandboxes(Services& services, http::Exchange& exchange) {
+Task<Answer> list_sandboxes(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
-  const auto limit = number_query(request, "limit");
-  if (!limit) co_return co_await refuse(exchange, limit.error());
-  if (*limit && (**limit < 1 || **limit > kMostListed))
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "limit must be between 1 and 1000"});
-  const auto count = limit->value_or(100);
+  COVE_CO_TRY(const auto limit, number_query(request, "limit"));
+  if (limit && (*limit < 1 || *limit > kMostListed)) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
+  const auto count = limit.value_or(100);
   const auto cursor = from_base64url(request.query("cursor").value_or(""));
-  if (!cursor)
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "cursor is not one this server gave"});
+  if (!cursor) co_return fail(Errc::invalid, "cursor is not one this server gave");
   std::vector<std::pair<std::string, std::string>> labels;
   for (const auto& label : request.query_all("label")) {
     const auto equals = label.find('=');
-    if (equals == std::string::npos || equals == 0)
-      co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "label must be name=value"});
+    if (equals == std::string::npos || equals == 0) co_return fail(Errc::invalid, "label must be name=value");
     labels.emplace_back(label.substr(0, equals), label.substr(equals + 1));
   }
   const auto state = request.query("state");
   if (state && *state != "creating" && *state != "running" && *state != "paused" && *state != "deleting")
-    co_return co_await refuse(
-        exchange, {.code = Errc::invalid, .message = "state must be creating, running, paused or deleting"});
+    co_return fail(Errc::invalid, "state must be creating, running, paused or deleting");
 
   const auto matches = [&](const sandbox::Sandbox& sandbox) {
     if (state && *state != name_of(sandbox.state())) return false;
@@ -296,18 +272,15 @@ Task<> list_sandboxes(Services& services, http::Exchange& exchange) {
     page.push_back(to_json(*sandbox, services));
     last = sandbox->name();
   }
-  auto response =
-      http::json_response(200, json::object{{"sandboxes", std::move(page)}, {"nextCursor", std::move(next)}});
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  co_return http::json_response(200, json::object{{"sandboxes", std::move(page)}, {"nextCursor", std::move(next)}});
 }
 
-Task<> get_sandbox(Services& services, http::Exchange& exchange) {
+Task<Answer> get_sandbox(Services& services, http::Exchange& exchange) {
   // Like everything under an empty id, no sandbox at all.
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
-  auto object = to_json(**found, services);
-  object["dependencies"] = services.installs.status(**found);
-  const auto counted = co_await (*found)->inspect();
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
+  auto object = to_json(*found, services);
+  object["dependencies"] = services.installs.status(*found);
+  const auto counted = co_await found->inspect();
   if (counted) {
     object["usage"] = json::object{{"memoryBytes", counted->memory_bytes},
                                    {"memoryPeakBytes", counted->memory_peak_bytes},
@@ -315,52 +288,45 @@ Task<> get_sandbox(Services& services, http::Exchange& exchange) {
                                    {"pids", counted->processes},
                                    {"oomKills", counted->oom_kills}};
   }
-  auto response = http::json_response(200, std::move(object));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  co_return http::json_response(200, std::move(object));
 }
 
 enum class Change { touch, pause, resume };
 
-Task<> change_sandbox(Services& services, http::Exchange& exchange, Change change) {
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
+template <Change change>
+Task<Answer> change_sandbox(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
   Result<> done;
-  if (change == Change::pause) done = co_await (*found)->pause();
-  if (change == Change::resume) done = co_await (*found)->resume();
-  if (!done) co_return co_await refuse(exchange, done.error());
-  (*found)->touch();
-  if (change != Change::touch) services.registry.tell(change == Change::pause ? "paused" : "resumed", **found);
-  auto response = http::json_response(200, to_json(**found, services));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  if (change == Change::pause) done = co_await found->pause();
+  if (change == Change::resume) done = co_await found->resume();
+  COVE_CO_CHECK(done);
+  found->touch();
+  if (change != Change::touch) services.registry.publish(change == Change::pause ? "paused" : "resumed", *found);
+  co_return http::json_response(200, to_json(*found, services));
 }
 
-Task<> delete_sandbox(Services& services, http::Exchange& exchange) {
-  const auto name = sandbox_name(exchange.request());
-  if (!name) co_return co_await refuse(exchange, name.error());
-  const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
-  if (!found) co_return co_await refuse(exchange, found.error());
-  co_await services.registry.remove(*found, "deleted");
-  http::Response gone{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(gone));
+Task<Answer> delete_sandbox(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto name, sandbox_name(exchange.request()));
+  COVE_CO_TRY(const auto found, co_await services.registry.find(exchange.request().principal.tenant, name));
+  co_await services.registry.remove(found, "deleted");
+  co_return http::no_content();
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::get, "/v1/sandboxes", answered<list_sandboxes>},
+    {verb::post, "/v1/sandboxes", answered<post_sandbox>, kJsonBody},
+    {verb::put, "/v1/sandboxes/{id}", answered<put_sandbox>, kJsonBody},
+    {verb::get, "/v1/sandboxes/{id}", answered<get_sandbox>},
+    {verb::delete_, "/v1/sandboxes/{id}", answered<delete_sandbox>},
+    {verb::post, "/v1/sandboxes/{id}/touch", answered<change_sandbox<Change::touch>>},
+    {verb::post, "/v1/sandboxes/{id}/pause", answered<change_sandbox<Change::pause>>},
+    {verb::post, "/v1/sandboxes/{id}/resume", answered<change_sandbox<Change::resume>>},
+});
 
 }  // namespace
 
-void add_lifecycle_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const http::RouteOptions json_body{.body_limit = 1U << 20};
-  router.add(verb::get, "/v1/sandboxes", [s](auto& exchange) { return list_sandboxes(*s, exchange); });
-  router.add(verb::post, "/v1/sandboxes", [s](auto& exchange) { return post_sandbox(*s, exchange); }, json_body);
-  router.add(verb::put, "/v1/sandboxes/{id}", [s](auto& exchange) { return put_sandbox(*s, exchange); }, json_body);
-  router.add(verb::get, "/v1/sandboxes/{id}", [s](auto& exchange) { return get_sandbox(*s, exchange); });
-  router.add(verb::delete_, "/v1/sandboxes/{id}", [s](auto& exchange) { return delete_sandbox(*s, exchange); });
-  router.add(verb::post, "/v1/sandboxes/{id}/touch",
-             [s](auto& exchange) { return change_sandbox(*s, exchange, Change::touch); });
-  router.add(verb::post, "/v1/sandboxes/{id}/pause",
-             [s](auto& exchange) { return change_sandbox(*s, exchange, Change::pause); });
-  router.add(verb::post, "/v1/sandboxes/{id}/resume",
-             [s](auto& exchange) { return change_sandbox(*s, exchange, Change::resume); });
+Routes lifecycle_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

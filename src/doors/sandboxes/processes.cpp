@@ -1,8 +1,10 @@
 #include <signal.h>
 
+#include <array>
 #include <cmath>
 
 #include "doors/sandboxes/answers.hpp"
+#include "run/workplace.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::sandboxes {
@@ -52,21 +54,17 @@ Result<sandbox::ProcessRequest> parse_start(const json::object& body) {
   return request;
 }
 
-Task<> start_process(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (!body) co_return co_await refuse(exchange, body.error());
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
-  auto request = parse_start(*body);
-  if (!request) co_return co_await refuse(exchange, request.error());
-  const sandbox::Sandbox::Activity activity(*found);
-  request->abandoned = [&exchange] { return exchange.client_gone(); };
-  auto started = co_await (*found)->start(std::move(*request));
-  if (!started) co_return co_await refuse(exchange, started.error());
-  if ((*started)->end() && (*started)->end()->reason == sandbox::Reason::not_started)
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = (*started)->end()->note});
-  auto response = http::json_response(201, to_json(**started));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> start_process(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(auto request, parse_start(body));
+  const sandbox::Sandbox::Activity activity(found);
+  COVE_CO_CHECK(run::admit_background(services, exchange.request().principal));
+  request.abandoned = [&exchange] { return exchange.client_gone(); };
+  COVE_CO_TRY(auto started, co_await found->start(std::move(request)));
+  if (started->end() && started->end()->reason == sandbox::Reason::not_started)
+    co_return fail(Errc::invalid, started->end()->note);
+  co_return http::json_response(201, to_json(*started));
 }
 
 struct Named {
@@ -75,63 +73,52 @@ struct Named {
 };
 
 Task<Result<Named>> find_process(Services& services, const http::Request& request) {
-  auto found = co_await find_sandbox(services, request);
-  if (!found) co_return tl::unexpected<Error>(found.error());
-  const auto number = sandbox::process_number(request.param("pid"));
-  if (!number) co_return tl::unexpected<Error>(number.error());
-  auto process = (*found)->find_process(*number);
+  COVE_CO_TRY(auto found, co_await find_sandbox(services, request));
+  COVE_CO_TRY(const auto number, sandbox::process_number(request.param("pid")));
+  auto process = found->find_process(number);
   const bool shown = process && (process->request().kind == sandbox::ProcessKind::exec ||
                                  process->request().kind == sandbox::ProcessKind::background);
   if (!shown) co_return fail(Errc::not_found, fmt::format("no such process: {}", request.param("pid")));
-  co_return Named{.sandbox = *found, .process = std::move(process)};
+  co_return Named{.sandbox = found, .process = std::move(process)};
 }
 
-Task<> list_processes(Services& services, http::Exchange& exchange) {
-  const auto found = co_await find_sandbox(services, exchange.request());
-  if (!found) co_return co_await refuse(exchange, found.error());
+Task<Answer> list_processes(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
   json::array list;
-  for (const auto& process : (*found)->processes()) list.push_back(to_json(*process));
-  auto response = http::json_response(200, json::object{{"processes", std::move(list)}});
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  for (const auto& process : found->processes()) list.push_back(to_json(*process));
+  co_return http::json_response(200, json::object{{"processes", std::move(list)}});
 }
 
-Task<> get_process(Services& services, http::Exchange& exchange) {
-  const auto named = co_await find_process(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  auto response = http::json_response(200, to_json(*named->process));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> get_process(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
+  co_return http::json_response(200, to_json(*named.process));
 }
 
-Task<> delete_process(Services& services, http::Exchange& exchange) {
-  const auto named = co_await find_process(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
-    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the sandbox is paused: resume it first"});
-  named->process->stop(sandbox::Reason::cancelled);
-  while (!named->process->end()) co_await named->process->changed().wait();
-  named->sandbox->forget(named->process);
-  named->sandbox->touch();
-  http::Response gone{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(gone));
+Task<Answer> delete_process(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
+  if (!named.process->end() && named.sandbox->state() == sandbox::State::paused)
+    co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
+  named.process->stop(sandbox::Reason::cancelled);
+  while (!named.process->end()) co_await named.process->changed().wait();
+  named.sandbox->forget(named.process);
+  named.sandbox->touch();
+  co_return http::no_content();
 }
 
-Task<> get_events(Services& services, http::Exchange& exchange) {
+Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
-  const auto named = co_await find_process(services, request);
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto from = number_query(request, "from");
-  if (!from) co_return co_await refuse(exchange, from.error());
-  std::uint64_t first = from->value_or(1);
+  COVE_CO_TRY(const auto named, co_await find_process(services, request));
+  COVE_CO_TRY(const auto from, number_query(request, "from"));
+  std::uint64_t first = from.value_or(1);
   if (wants_event_stream(request)) {
-    const sandbox::Sandbox::Activity activity(named->sandbox);
-    co_return co_await stream_events(services, exchange, named->process, first_event(request, first));
+    const sandbox::Sandbox::Activity activity(named.sandbox);
+    co_await stream_events(exchange, named.process, first_event(request, first));
+    co_return std::nullopt;
   }
-  const auto limit = number_query(request, "limit");
-  if (!limit) co_return co_await refuse(exchange, limit.error());
-  const auto most = limit->value_or(1000);
-  if (most < 1 || most > kMostEvents)
-    co_return co_await refuse(exchange, {.code = Errc::invalid, .message = "limit must be between 1 and 10000"});
-  const auto& process = *named->process;
+  COVE_CO_TRY(const auto limit, number_query(request, "limit"));
+  const auto most = limit.value_or(1000);
+  if (most < 1 || most > kMostEvents) co_return fail(Errc::invalid, "limit must be between 1 and 10000");
+  const auto& process = *named.process;
   first = std::max<std::uint64_t>(1, first);
   json::array events;
   auto next = first;
@@ -145,31 +132,25 @@ Task<> get_events(Services& services, http::Exchange& exchange) {
     events.push_back(to_json(process, event));
     next = event.sequence + 1;
   }
-  named->sandbox->touch();
-  auto response = http::json_response(200, json::object{{"events", std::move(events)}, {"next", next}});
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  named.sandbox->touch();
+  co_return http::json_response(200, json::object{{"events", std::move(events)}, {"next", next}});
 }
 
-Task<> write_stdin(Services& services, http::Exchange& exchange) {
-  const auto named = co_await find_process(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto eof = flag_query(exchange.request(), "eof");
-  if (!eof) co_return co_await refuse(exchange, eof.error());
-  const sandbox::Sandbox::Activity activity(named->sandbox);
+Task<Answer> write_stdin(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
+  COVE_CO_TRY(const auto eof, flag_query(exchange.request(), "eof"));
+  const sandbox::Sandbox::Activity activity(named.sandbox);
   std::string chunk(64U << 10, '\0');
   while (true) {
-    const auto size = co_await exchange.read_body_some(chunk.data(), chunk.size());
-    if (!size) co_return co_await refuse(exchange, size.error());
-    if (*size == 0) break;
-    const auto written =
-        co_await named->process->write_input(chunk.substr(0, *size), [&exchange] { return exchange.client_gone(); });
-    if (!written) co_return co_await refuse(exchange, written.error());
+    COVE_CO_TRY(const auto size, co_await exchange.read_body_some(chunk.data(), chunk.size()));
+    if (size == 0) break;
+    COVE_CO_CHECK(
+        co_await named.process->write_input(chunk.substr(0, size), [&exchange] { return exchange.client_gone(); }));
   }
-  if (*eof) {
-    if (const auto ended = named->process->end_input(); !ended) co_return co_await refuse(exchange, ended.error());
+  if (eof) {
+    COVE_CO_CHECK(named.process->end_input());
   }
-  http::Response done{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+  co_return http::no_content();
 }
 
 Result<int> signal_field(const json::object& body) {
@@ -180,42 +161,31 @@ Result<int> signal_field(const json::object& body) {
   }
   if (value != nullptr && value->is_string()) {
     for (int number = 1; number < 65; ++number) {
-      const auto name = sandbox::signal_name(number);
+      const auto name = guest::signal_name(number);
       if (value->as_string() == name || value->as_string() == std::string_view(name).substr(3)) return number;
     }
   }
   return fail(Errc::invalid, "signal must be a name such as \"SIGTERM\" or a number from 1 to 64");
 }
 
-Task<> signal_process(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (!body) co_return co_await refuse(exchange, body.error());
-  const auto named = co_await find_process(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto number = signal_field(*body);
-  if (!number) co_return co_await refuse(exchange, number.error());
-  if (const auto sent = named->process->signal(*number); !sent) co_return co_await refuse(exchange, sent.error());
-  named->sandbox->touch();
-  http::Response done{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+Task<Answer> signal_process(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto number, signal_field(body));
+  COVE_CO_CHECK(named.process->signal(number));
+  named.sandbox->touch();
+  co_return http::no_content();
 }
 
-Task<> resize_process(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (!body) co_return co_await refuse(exchange, body.error());
-  const auto named = co_await find_process(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto rows = size_field(*body, "rows", 24);
-  if (!rows) co_return co_await refuse(exchange, rows.error());
-  const auto columns = size_field(*body, "cols", 80);
-  if (!columns) co_return co_await refuse(exchange, columns.error());
-  if (!named->process->request().terminal)
-    co_return co_await refuse(exchange, {.code = Errc::conflict, .message = "the process has no terminal"});
-  if (const auto sent = named->process->resize(*rows, *columns); !sent)
-    co_return co_await refuse(exchange, sent.error());
-  named->sandbox->touch();
-  http::Response done{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(done));
+Task<Answer> resize_process(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto rows, size_field(body, "rows", 24));
+  COVE_CO_TRY(const auto columns, size_field(body, "cols", 80));
+  if (!named.process->request().terminal) co_return fail(Errc::conflict, "the process has no terminal");
+  COVE_CO_CHECK(named.process->resize(rows, columns));
+  named.sandbox->touch();
+  co_return http::no_content();
 }
 
 // One line of a person at a terminal, as JSON in a text message.
@@ -272,20 +242,18 @@ Task<> take_keys(std::shared_ptr<http::WebSocket> socket, std::shared_ptr<sandbo
   process->changed().notify_all();
 }
 
-Task<> attach_terminal(Services& services, http::Exchange& exchange) {
-  const auto named = co_await find_process(services, exchange.request());
-  if (!named) co_return co_await refuse(exchange, named.error());
-  const auto from = number_query(exchange.request(), "from");
-  if (!from) co_return co_await refuse(exchange, from.error());
+Task<Answer> attach_terminal(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
+  COVE_CO_TRY(const auto from, number_query(exchange.request(), "from"));
   auto accepted = co_await exchange.accept_websocket();
-  if (!accepted) co_return;
+  if (!accepted) co_return std::nullopt;
   const std::shared_ptr<http::WebSocket> socket = std::move(*accepted);
-  const auto process = named->process;
-  const sandbox::Sandbox::Activity activity(named->sandbox);
+  const auto process = named.process;
+  const sandbox::Sandbox::Activity activity(named.sandbox);
   const auto left = std::make_shared<bool>(false);
   services.registry.tasks().spawn("take a terminal's keys", take_keys(socket, process, left));
-  sandbox::Reader reader(process, from->value_or(1));
-  while (!*left && services.still_valid(exchange.request().principal)) {
+  sandbox::Reader reader(process, from.value_or(1));
+  while (!*left) {
     const auto batch = reader.take(kBatch);
     if (batch.lost) {
       const auto gap =
@@ -311,25 +279,25 @@ Task<> attach_terminal(Services& services, http::Exchange& exchange) {
   // Reading ends with the socket; the door must not leave before.
   co_await socket->close(1000, "");
   while (!*left) co_await process->changed().wait_until(Clock::now() + milliseconds(100));
+  co_return std::nullopt;
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/v1/sandboxes/{id}/processes", answered<start_process>},
+    {verb::get, "/v1/sandboxes/{id}/processes", answered<list_processes>},
+    {verb::get, "/v1/sandboxes/{id}/processes/{pid}", answered<get_process>},
+    {verb::delete_, "/v1/sandboxes/{id}/processes/{pid}", answered<delete_process>},
+    {verb::get, "/v1/sandboxes/{id}/processes/{pid}/events", answered<get_events>},
+    {verb::post, "/v1/sandboxes/{id}/processes/{pid}/stdin", answered<write_stdin>, {.body_limit = UINT64_MAX}},
+    {verb::post, "/v1/sandboxes/{id}/processes/{pid}/signal", answered<signal_process>},
+    {verb::post, "/v1/sandboxes/{id}/processes/{pid}/resize", answered<resize_process>},
+    {verb::get, "/v1/sandboxes/{id}/processes/{pid}/terminal", answered<attach_terminal>},
+});
 
 }  // namespace
 
-void add_process_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const std::string all = "/v1/sandboxes/{id}/processes";
-  const std::string one = all + "/{pid}";
-  router.add(verb::post, all, [s](auto& exchange) { return start_process(*s, exchange); });
-  router.add(verb::get, all, [s](auto& exchange) { return list_processes(*s, exchange); });
-  router.add(verb::get, one, [s](auto& exchange) { return get_process(*s, exchange); });
-  router.add(verb::delete_, one, [s](auto& exchange) { return delete_process(*s, exchange); });
-  router.add(verb::get, one + "/events", [s](auto& exchange) { return get_events(*s, exchange); });
-  router.add(verb::post, one + "/stdin", [s](auto& exchange) { return write_stdin(*s, exchange); },
-             {.body_limit = UINT64_MAX});
-  router.add(verb::post, one + "/signal", [s](auto& exchange) { return signal_process(*s, exchange); });
-  router.add(verb::post, one + "/resize", [s](auto& exchange) { return resize_process(*s, exchange); });
-  router.add(verb::get, one + "/terminal", [s](auto& exchange) { return attach_terminal(*s, exchange); });
+Routes process_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

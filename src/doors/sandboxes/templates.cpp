@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "base/clock.hpp"
@@ -11,12 +12,13 @@ namespace {
 namespace json = boost::json;
 using std::chrono::seconds;
 
+constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
 constexpr std::size_t kMostPackages = 500;
 constexpr std::size_t kMostModules = 50;
 
 // All tenants share templates: who makes one decides what others run on.
 Result<> check_operator(const Services& services, const http::Request& request) {
-  if (services.operates(request.principal)) return {};
+  if (services.authority.operates(request.principal)) return {};
   return fail(Errc::denied, "templates are the operator's: this needs a key made with cove key create --operator");
 }
 
@@ -109,8 +111,8 @@ Result<store::TemplateDefaults> parse_defaults(const json::object& body, const c
   return defaults;
 }
 
-Result<sandbox::BuildRequest> parse_build(const json::object& body, const config::Config& config) {
-  sandbox::BuildRequest request;
+Result<templates::BuildRequest> parse_build(const json::object& body, const config::Config& config) {
+  templates::BuildRequest request;
   COVE_TRY(const auto name, text_field(body, "name"));
   if (!name || !is_template_name(*name))
     return fail(Errc::invalid, "name must be 1 to 64 of a-z, 0-9 and - _ . that begin with a letter or digit");
@@ -132,11 +134,10 @@ Result<sandbox::BuildRequest> parse_build(const json::object& body, const config
   return request;
 }
 
-Task<> list_templates(Services& services, http::Exchange& exchange) {
+Task<Answer> list_templates(Services& services, http::Exchange& exchange) {
   json::array all;
   for (const auto* row : services.registry.templates().all()) all.push_back(to_json(*row, services));
-  auto response = http::json_response(200, json::object{{"templates", std::move(all)}});
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  co_return http::json_response(200, json::object{{"templates", std::move(all)}});
 }
 
 Result<const store::TemplateRow*> find_template(Services& services, const http::Request& request) {
@@ -146,34 +147,27 @@ Result<const store::TemplateRow*> find_template(Services& services, const http::
   return row;
 }
 
-Task<> get_template(Services& services, http::Exchange& exchange) {
-  const auto row = find_template(services, exchange.request());
-  if (!row) co_return co_await refuse(exchange, row.error());
-  auto object = to_json(**row, services);
-  object["installed"] = parsed((*row)->installed_json);
-  auto response = http::json_response(200, std::move(object));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> get_template(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto row, find_template(services, exchange.request()));
+  auto object = to_json(*row, services);
+  object["installed"] = parsed(row->installed_json);
+  co_return http::json_response(200, std::move(object));
 }
 
-Task<> post_template(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (const auto may = check_operator(services, exchange.request()); !may)
-    co_return co_await refuse(exchange, may.error());
-  if (!body) co_return co_await refuse(exchange, body.error());
-  if (const auto serving = check_serving(services); !serving) co_return co_await refuse(exchange, serving.error());
+Task<Answer> post_template(Services& services, http::Exchange& exchange) {
+  auto read = co_await read_object(services, exchange);
+  COVE_CO_CHECK(check_operator(services, exchange.request()));
+  COVE_CO_TRY(const auto body, std::move(read));
+  COVE_CO_CHECK(check_serving(services));
   if (services.registry.enforcement().identity == keeper::IdentityMode::one_user) {
-    co_return co_await refuse(exchange, {.code = Errc::unsupported,
-                                         .message = "this server has one user id for everything: templates are built "
-                                                    "as root, or with a range in /etc/subuid and /etc/subgid"});
+    co_return fail(Errc::unsupported,
+                   "this server has one user id for everything: templates are built "
+                   "as root, or with a range in /etc/subuid and /etc/subgid");
   }
-  auto request = parse_build(*body, *services.config());
-  if (!request) co_return co_await refuse(exchange, request.error());
-  if (const auto settled = co_await services.registry.templates().settle(); !settled)
-    co_return co_await refuse(exchange, settled.error());
-  const auto begun = services.registry.templates().build(std::move(*request));
-  if (!begun) co_return co_await refuse(exchange, begun.error());
-  auto response = http::json_response(202, to_json(*begun, services));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+  COVE_CO_TRY(auto request, parse_build(body, *services.config()));
+  COVE_CO_CHECK(co_await services.registry.templates().settle());
+  COVE_CO_TRY(const auto begun, services.registry.templates().build(std::move(request)));
+  co_return http::json_response(202, to_json(begun, services));
 }
 
 // Only what is said changes; null is what the server gives.
@@ -192,56 +186,44 @@ Result<store::TemplateDefaults> changed_defaults(store::TemplateDefaults default
   return defaults;
 }
 
-Task<> patch_template(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_object(services, exchange);
-  if (const auto may = check_operator(services, exchange.request()); !may)
-    co_return co_await refuse(exchange, may.error());
-  if (!body) co_return co_await refuse(exchange, body.error());
-  const auto row = find_template(services, exchange.request());
-  if (!row) co_return co_await refuse(exchange, row.error());
-  const auto defaults = changed_defaults((*row)->defaults, *body, *services.config());
-  if (!defaults) co_return co_await refuse(exchange, defaults.error());
-  const auto changed = services.registry.templates().change((*row)->name, *defaults);
-  if (!changed) co_return co_await refuse(exchange, changed.error());
-  auto response = http::json_response(200, to_json(*changed, services));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> patch_template(Services& services, http::Exchange& exchange) {
+  auto read = co_await read_object(services, exchange);
+  COVE_CO_CHECK(check_operator(services, exchange.request()));
+  COVE_CO_TRY(const auto body, std::move(read));
+  COVE_CO_TRY(const auto row, find_template(services, exchange.request()));
+  COVE_CO_TRY(const auto defaults, changed_defaults(row->defaults, body, *services.config()));
+  COVE_CO_TRY(const auto changed, services.registry.templates().change(row->name, defaults));
+  co_return http::json_response(200, to_json(changed, services));
 }
 
-Task<> delete_template(Services& services, http::Exchange& exchange) {
-  if (const auto may = check_operator(services, exchange.request()); !may)
-    co_return co_await refuse(exchange, may.error());
-  const auto removed = co_await services.registry.remove_template(exchange.request().param("name"));
-  if (!removed) co_return co_await refuse(exchange, removed.error());
-  http::Response gone{.status = 204, .content_type = ""};
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(gone));
+Task<Answer> delete_template(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(check_operator(services, exchange.request()));
+  COVE_CO_CHECK(co_await services.registry.remove_template(exchange.request().param("name")));
+  co_return http::no_content();
 }
 
 // What a build says is for those who may build.
-Task<> get_log(Services& services, http::Exchange& exchange) {
-  if (const auto may = check_operator(services, exchange.request()); !may)
-    co_return co_await refuse(exchange, may.error());
-  const auto row = find_template(services, exchange.request());
-  if (!row) co_return co_await refuse(exchange, row.error());
-  const auto from = number_query(exchange.request(), "from");
-  if (!from) co_return co_await refuse(exchange, from.error());
-  const auto log = services.registry.templates().log((*row)->name);
-  auto response = http::text_response(200, log.substr(std::min<std::uint64_t>(from->value_or(0), log.size())));
-  [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
+Task<Answer> get_log(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(check_operator(services, exchange.request()));
+  COVE_CO_TRY(const auto row, find_template(services, exchange.request()));
+  COVE_CO_TRY(const auto from, number_query(exchange.request(), "from"));
+  const auto log = services.registry.templates().log(row->name);
+  co_return http::text_response(200, log.substr(std::min<std::uint64_t>(from.value_or(0), log.size())));
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::get, "/v1/templates", answered<list_templates>},
+    {verb::post, "/v1/templates", answered<post_template>, kJsonBody},
+    {verb::get, "/v1/templates/{name}", answered<get_template>},
+    {verb::patch, "/v1/templates/{name}", answered<patch_template>, kJsonBody},
+    {verb::delete_, "/v1/templates/{name}", answered<delete_template>},
+    {verb::get, "/v1/templates/{name}/log", answered<get_log>},
+});
 
 }  // namespace
 
-void add_template_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const http::RouteOptions json_body{.body_limit = 1U << 20};
-  router.add(verb::get, "/v1/templates", [s](auto& exchange) { return list_templates(*s, exchange); });
-  router.add(verb::post, "/v1/templates", [s](auto& exchange) { return post_template(*s, exchange); }, json_body);
-  router.add(verb::get, "/v1/templates/{name}", [s](auto& exchange) { return get_template(*s, exchange); });
-  router.add(
-      verb::patch, "/v1/templates/{name}", [s](auto& exchange) { return patch_template(*s, exchange); }, json_body);
-  router.add(verb::delete_, "/v1/templates/{name}", [s](auto& exchange) { return delete_template(*s, exchange); });
-  router.add(verb::get, "/v1/templates/{name}/log", [s](auto& exchange) { return get_log(*s, exchange); });
+Routes template_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

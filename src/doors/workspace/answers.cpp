@@ -9,9 +9,7 @@ namespace cove::doors::workspace {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kLook{200};  // how often it is seen whether the client is still there
 constexpr milliseconds kRetryAfter{1000};
 constexpr std::string_view kLabels = R"({"door":"workspace"})";
 
@@ -97,11 +95,6 @@ Result<sandbox::CreateRequest> new_session(const config::Config& config, const h
   return request;
 }
 
-sandbox::Quotas quotas_of(const Services& services, const http::Principal& principal) {
-  const auto quotas = services.quotas(principal);
-  return {.sandboxes = quotas.max_sandboxes, .memory_bytes = quotas.max_memory_bytes};
-}
-
 bool is_session(const sandbox::Sandbox& sandbox) {
   return sandbox.row().labels_json == kLabels;
 }
@@ -118,14 +111,13 @@ Task<Or<Session>> open_session_named(Services& services, const http::Principal& 
   while (true) {
     const auto found = co_await services.registry.find(principal.tenant, name);
     if (found) {
-      co_return Session{.sandbox = *found,
-                        .activity = sandbox::Sandbox::Activity(*found),
-                        .transfer = sandbox::Transfer(services.transfers)};
+      co_return Session{
+          .sandbox = *found, .activity = sandbox::Sandbox::Activity(*found), .pass = services.gate.enter()};
     }
     auto request = new_session(*config, principal, name, std::nullopt);
     if (!request) co_return Refused(answer_to(request.error(), "Failed to create session", *config));
-    const auto made = co_await services.registry.ensure(std::move(*request), quotas_of(services, principal),
-                                                        sandbox::IfThere::refuse);
+    const auto made = co_await services.registry.ensure(
+        std::move(*request), services.authority.allowance(principal).sandboxes, sandbox::IfThere::refuse);
     // Somebody else may have made it meanwhile.
     if (!made && made.error().code != Errc::exists)
       co_return Refused(answer_to(made.error(), "Failed to create session", *config));
@@ -140,32 +132,17 @@ std::function<bool()> gone(const http::Exchange& exchange) {
   return [&exchange] { return exchange.client_gone(); };
 }
 
-Task<Result<sandbox::Admission::Ticket>> take_turn(Services& services, http::Exchange& exchange) {
-  const auto quotas = services.quotas(exchange.request().principal);
-  const sandbox::Admission::Share share{.at_once = quotas.concurrent_executions,
-                                        .per_minute = quotas.executions_per_minute};
-  return services.admission.enter(exchange.request().principal.tenant, share, gone(exchange));
+run::Caller caller_of(const http::Exchange& exchange) {
+  return {.principal = exchange.request().principal, .gone = gone(exchange)};
 }
 
-Task<bool> wait_for_end(http::Exchange& exchange, sandbox::Process& process) {
-  while (!process.end()) {
-    co_await process.changed().wait_until(Clock::now() + kLook);
-    if (exchange.client_gone()) co_return false;
-  }
-  co_return true;
+std::vector<Route> routes() {
+  return http::joined<Services>({session_routes(), file_routes(), execute_routes(), handler_routes(), efast_routes()});
 }
 
-http::RouteOptions plain_route() {
-  return {.body_limit = UINT64_MAX, .head = false, .strict = true};
-}
-
-void add_routes(http::Router& router, Services* services) {
-  add_session_routes(router, services);
-  add_file_routes(router, services);
-  add_execute_routes(router, services);
-  add_handler_routes(router, services);
-  add_efast_routes(router, services);
+void add_routes(http::Router& router, Services& services) {
   router.set_dialect("/workspace/se", fastapi::in_their_words);
+  http::add_routes(router, routes(), services);
 }
 
 }  // namespace cove::doors::workspace

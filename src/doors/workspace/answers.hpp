@@ -9,12 +9,14 @@
 #include "doors/workspace/door.hpp"
 #include "doors/workspace/requests.hpp"
 #include "fastapi/answers.hpp"
+#include "run/caller.hpp"
 
 namespace cove::doors::workspace {
 
+using fastapi::Answer;
+using fastapi::answered;
 using fastapi::detail;
 using fastapi::Or;
-using fastapi::send;
 
 // 200 {"result": {…}, "full_result": {…}, …}: `members` are those of X, without its braces.
 http::Response envelope(std::string_view members);
@@ -36,7 +38,7 @@ Task<Or<Value>> read_value(const Services& services, http::Exchange& exchange);
 struct Session {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   sandbox::Sandbox::Activity activity;
-  sandbox::Transfer transfer;
+  async::Gate::Pass pass;  // a shutdown waits for it
 };
 // The one the path names, made if it is missing.
 Task<Or<Session>> open_session(Services& services, http::Exchange& exchange);
@@ -45,17 +47,16 @@ Task<Or<Session>> open_session_named(Services& services, const http::Principal& 
 // Errc::invalid for a size that is none, Errc::over_limit for one that is too large.
 Result<sandbox::CreateRequest> new_session(const config::Config& config, const http::Principal& principal,
                                            std::string name, const std::optional<std::string>& size);
-sandbox::Quotas quotas_of(const Services& services, const http::Principal& principal);
 // Whether this door made it.
 bool is_session(const sandbox::Sandbox& sandbox);
 
-// The right to run something now.
-Task<Result<sandbox::Admission::Ticket>> take_turn(Services& services, http::Exchange& exchange);
+// Who waits for the answer, and whether they still do.
+run::Caller caller_of(const http::Exchange& exchange);
 std::function<bool()> gone(const http::Exchange& exchange);
-// Waits for the end of a process. False: nobody waits for it any more.
-Task<bool> wait_for_end(http::Exchange& exchange, sandbox::Process& process);
 
 // For routes that know neither HEAD nor a slash at the end.
-http::RouteOptions plain_route();
+inline constexpr http::RouteOptions kPlain{.body_limit = UINT64_MAX, .head = false, .strict = true};
+// The same for paths that end with one of any length.
+inline constexpr http::RouteOptions kRest{.body_limit = UINT64_MAX, .head = false, .strict = true, .rest = true};
 
 }  // namespace cove::doors::workspace

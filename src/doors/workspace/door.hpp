@@ -4,15 +4,13 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "config/config.hpp"
 #include "http/exchange.hpp"
-#include "http/router.hpp"
+#include "http/routes.hpp"
 #include "outbound/client.hpp"
-#include "sandbox/admission.hpp"
-#include "sandbox/registry.hpp"
-#include "sandbox/transfer.hpp"
-#include "store/key_table.hpp"
+#include "sandbox/core.hpp"
 
 namespace cove::doors::workspace {
 
@@ -22,24 +20,24 @@ using async::Task;
 jail::Limits handler_limits(const config::Config& config);
 
 // What the door works with. Borrowed for the server's life.
-struct Services {
-  sandbox::Registry& registry;
-  sandbox::Admission& admission;
-  std::function<store::KeyQuotas(const http::Principal&)> quotas;
-  std::function<std::shared_ptr<const config::Config>()> config;  // of now: a reload changes it
-  std::function<bool()> draining;
+struct Services : sandbox::Core {
   outbound::Client& outbound;
-  int transfers = 0;  // file work going on now, for which a server that stops waits
 };
 
-// `/workspace/se…` (docs/api.md). Null: for the table alone, nothing may be called.
-void add_routes(http::Router& router, Services* services);
+using Route = http::RouteRow<Services>;
+using Routes = http::RouteRows<Services>;
+using http::verb;
+
+// `/workspace/se…` (docs/api.md).
+std::vector<Route> routes();
+// Adds them to the router, with errors in the words of this API.
+void add_routes(http::Router& router, Services& services);
 
 // In the other files of this door.
-void add_session_routes(http::Router& router, Services* services);
-void add_file_routes(http::Router& router, Services* services);
-void add_execute_routes(http::Router& router, Services* services);
-void add_efast_routes(http::Router& router, Services* services);
-void add_handler_routes(http::Router& router, Services* services);
+Routes session_routes();
+Routes file_routes();
+Routes execute_routes();
+Routes handler_routes();
+Routes efast_routes();
 
 }  // namespace cove::doors::workspace

@@ -1,14 +1,16 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "doors/workspace/answers.hpp"
 #include "doors/workspace/efast_grant.hpp"
-#include "sandbox/helper.hpp"
+#include "doors/workspace/efast_store.hpp"
+#include "run/workplace.hpp"
+#include "sandbox/files.hpp"
 
 namespace cove::doors::workspace {
 namespace {
 
-using sandbox::Helper;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAtOnce = 3;
@@ -26,9 +28,7 @@ struct Batch {
   Services& services;
   Session session;
   async::Signal changed;
-  outbound::Url store;
-  outbound::Reach reach;
-  std::string token;
+  EfastStore store;
   std::string directory;  // in the session, "" for its root
   std::string asked_path;
   std::chrono::seconds timeout{0};
@@ -64,25 +64,24 @@ class IntoSession : public outbound::Receiver {
     if (head.status != 200) co_return fail(Errc::unavailable, fmt::format("HTTP {} for the document", head.status));
     const auto length = head.header("Content-Length");
     std::from_chars(length.data(), length.data() + length.size(), total);
-    std::vector<std::string> arguments{"--within", "/workspace", "write", "/workspace/" + path_, "0644"};
-    const std::function<bool()> gone = [batch = batch_] { return batch->abandoned(); };
-    auto started = co_await Helper::start(batch_->session.sandbox, std::move(arguments), gone);
+    const sandbox::SandboxFiles files(
+        batch_->session.sandbox, [batch = batch_] { return batch->abandoned(); }, sandbox::Confined::to_workspace);
+    auto started = co_await files.write(sandbox::workspace_path(path_), {});
     if (!started) co_return tl::unexpected<Error>(started.error());
-    helper_ = std::move(*started);
+    file_.emplace(std::move(*started));
     co_return Result<>();
   }
 
   Task<Result<>> take(std::string bytes) override {
     taken += bytes.size();
-    auto written = co_await helper_->write(std::move(bytes));
+    auto written = co_await file_->write(std::move(bytes));
     if (written) co_return written;
-    const auto why = co_await helper_->finish();
+    const auto why = co_await file_->finish();
     co_return why ? written : Result<>(tl::unexpected<Error>(why.error()));
   }
 
   Task<Result<>> finish() {
-    helper_->end_input();
-    const auto done = co_await helper_->finish();
+    const auto done = co_await file_->finish();
     if (!done) co_return tl::unexpected<Error>(done.error());
     co_return Result<>();
   }
@@ -93,7 +92,7 @@ class IntoSession : public outbound::Receiver {
  private:
   std::shared_ptr<Batch> batch_;
   std::string path_;
-  std::unique_ptr<Helper> helper_;
+  std::optional<sandbox::FileWriter> file_;
   std::uint64_t total = 0;
 };
 
@@ -105,46 +104,42 @@ Task<Result<EfastGrant>> ask_store(std::shared_ptr<Batch> batch, const DocumentR
   body += "}";
   outbound::Request request{
       .method = "POST",
-      .url = batch->store,
-      .headers = {{"Content-Type", "application/json"}, {"Authorization", "Bearer " + batch->token}},
+      .url = batch->store.url,
+      .headers = {{"Content-Type", "application/json"}, {"Authorization", "Bearer " + batch->store.token}},
       .body = std::move(body),
-      .reach = batch->reach,
+      .reach = batch->store.reach,
+      .tenant = batch->session.sandbox->tenant(),
       .until = until,
       .max_body_bytes = kGrantLimit,
       .abandoned = [batch] { return batch->abandoned(); }};
-  const auto answer = co_await batch->services.outbound.send(std::move(request));
-  if (!answer) co_return tl::unexpected<Error>(answer.error());
-  if (answer->head.status != 200)
-    co_return fail(Errc::unavailable, fmt::format("HTTP {} from the document store", answer->head.status));
-  co_return parse_grant(answer->body);
+  COVE_CO_TRY(const auto answer, co_await batch->services.outbound.send(std::move(request)));
+  if (answer.head.status != 200)
+    co_return fail(Errc::unavailable, fmt::format("HTTP {} from the document store", answer.head.status));
+  co_return parse_grant(answer.body);
 }
 
 Task<Result<Fetched>> fetch(std::shared_ptr<Batch> batch, DocumentRequest document) {
   const auto until = Clock::now() + batch->timeout;
-  auto grant = co_await ask_store(batch, document, until);
-  if (!grant) co_return tl::unexpected<Error>(grant.error());
-  const auto name = !document.savename.empty() ? document.savename
-                    : !grant->name.empty()     ? grant->name
-                                               : "download_file";
-  const auto path = session_path(batch->directory + "/" + name);
-  if (!path) co_return tl::unexpected<Error>(path.error());
-  IntoSession into(batch, *path);
-  outbound::Request request{.url = std::move(grant->url),
-                            .headers = std::move(grant->headers),
-                            .reach = batch->reach,
+  COVE_CO_TRY(auto grant, co_await ask_store(batch, document, until));
+  const auto name = !document.savename.empty() ? document.savename : !grant.name.empty() ? grant.name : "download_file";
+  COVE_CO_TRY(const auto path, session_path(batch->directory + "/" + name));
+  IntoSession into(batch, path);
+  outbound::Request request{.url = std::move(grant.url),
+                            .headers = std::move(grant.headers),
+                            .reach = batch->store.reach,
+                            .tenant = batch->session.sandbox->tenant(),
                             .until = until,
                             .max_body_bytes = batch->session.sandbox->row().disk_bytes,
                             .redirects = kRedirects,
                             .abandoned = [batch] { return batch->abandoned(); }};
-  if (const auto got = co_await batch->services.outbound.send(std::move(request), into); !got)
-    co_return tl::unexpected<Error>(got.error());
-  if (const auto kept = co_await into.finish(); !kept) co_return tl::unexpected<Error>(kept.error());
-  co_return Fetched{.path = *path,
+  COVE_CO_CHECK(co_await batch->services.outbound.send(std::move(request), into));
+  COVE_CO_CHECK(co_await into.finish());
+  co_return Fetched{.path = path,
                     .name = name,
-                    .rev = std::move(grant->rev),
-                    .said_size = grant->size,
+                    .rev = std::move(grant.rev),
+                    .said_size = grant.size,
                     .downloaded = into.taken,
-                    .total = into.total_size().value_or(grant->size)};
+                    .total = into.total_size().value_or(grant.size)};
 }
 
 std::string told(const Result<Fetched>& fetched, const DocumentRequest& document, std::size_t index,
@@ -182,36 +177,10 @@ http::Response failed(std::string_view why) {
   return detail(500, fmt::format("Batch download failed: {}", why));
 }
 
-// Where to ask, and what may be asked for in turn. The operator's token goes to the operator's own address alone.
-Result<> aim(Batch& batch, const EfastRequest& request, const config::Workspace& config) {
-  const auto store_at = [](std::string base) -> Result<outbound::Url> {
-    if (base.find_first_of("?#") != std::string::npos)
-      return fail(Errc::invalid, "efast_url may have no query and no fragment");
-    while (base.ends_with('/')) base.pop_back();
-    return outbound::parse_url(base + "/api/efast/v1/file/osdownload/");
-  };
-  const auto own = store_at(config.efast_url);
-  if (own) batch.reach.places.push_back({.host = own->host, .port = own->port});
-  for (const auto& text : config.efast_places) {
-    COVE_TRY(auto place, outbound::parse_place(text));
-    batch.reach.places.push_back(std::move(place));
-  }
-  COVE_TRY(batch.store, store_at(request.url.empty() ? config.efast_url : request.url));
-  batch.token = request.token;
-  if (batch.token.empty() && own && own->text() == batch.store.text()) batch.token = config.efast_token;
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(config.efast_timeout);
-  batch.timeout = request.timeout > 0 ? std::chrono::seconds(std::min(request.timeout, kLongest)) : seconds;
-  return {};
-}
-
 Task<Result<>> make_directory(std::shared_ptr<Batch> batch, const http::Exchange& exchange) {
   if (batch->directory.empty()) co_return Result<>();
-  std::vector<std::string> arguments{"--within", "/workspace", "mkdir", "/workspace/" + batch->directory};
-  auto helper = co_await Helper::start(batch->session.sandbox, std::move(arguments), gone(exchange));
-  if (!helper) co_return tl::unexpected<Error>(helper.error());
-  (*helper)->end_input();
-  const auto made = co_await (*helper)->finish();
-  if (!made) co_return tl::unexpected<Error>(made.error());
+  const sandbox::SandboxFiles files(batch->session.sandbox, gone(exchange), sandbox::Confined::to_workspace);
+  COVE_CO_CHECK(co_await files.make_directory(sandbox::workspace_path(batch->directory)));
   co_return Result<>();
 }
 
@@ -230,39 +199,36 @@ std::string summary(const Batch& batch) {
       json_text(batch.asked_path));
 }
 
-Task<> download(Services& services, http::Exchange& exchange) {
+Task<Answer> download(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return co_await send(exchange, body.error());
-  const auto parsed = parse_efast(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed))
-    co_return co_await send(exchange, fastapi::wrong(*problems));
-  const auto& request = std::get<EfastRequest>(parsed);
-  if (request.files.empty()) co_return co_await send(exchange, detail(400, "No file parameters provided"));
-  if (request.files.size() > kMostFiles)
-    co_return co_await send(exchange, detail(400, fmt::format("More than {} file parameters", kMostFiles)));
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(const auto request, fastapi::valid(parse_efast(body)));
+  if (request.files.empty()) co_return detail(400, "No file parameters provided");
+  if (request.files.size() > kMostFiles) co_return detail(400, fmt::format("More than {} file parameters", kMostFiles));
   std::vector<DocumentRequest> documents;
   for (std::size_t i = 0; i < request.files.size(); ++i) {
     auto document = document_of(request.files[i], i);
-    if (!document) co_return co_await send(exchange, detail(400, document.error().message));
+    if (!document) co_return detail(400, document.error().message);
     documents.push_back(std::move(*document));
   }
   const auto directory = session_path(request.save_path);
   constexpr auto kNoPath = "Failed to create save path: {}";
-  if (!directory) co_return co_await send(exchange, detail(500, fmt::format(kNoPath, directory.error().message)));
-  auto session = co_await open_session(services, exchange);
-  if (!session) co_return co_await send(exchange, std::move(session.error()));
-  auto ticket = co_await take_turn(services, exchange);
-  if (!ticket) co_return co_await send(exchange, answer_to(ticket.error(), "Batch download failed", *config));
-  const auto executor = session->sandbox->executor();
-  const auto batch = std::make_shared<Batch>(services, std::move(*session), executor);
+  if (!directory) co_return detail(500, fmt::format(kNoPath, directory.error().message));
+  COVE_OR_TRY(auto session, co_await open_session(services, exchange));
+  auto ticket = co_await run::admit(services, caller_of(exchange));
+  if (!ticket) co_return answer_to(ticket.error(), "Batch download failed", *config);
+  const auto executor = session.sandbox->executor();
+  const auto batch = std::make_shared<Batch>(services, std::move(session), executor);
   batch->ticket.emplace(std::move(*ticket));
   batch->directory = *directory;
   batch->asked_path = request.save_path;
   if (const auto made = co_await make_directory(batch, exchange); !made)
-    co_return co_await send(exchange, detail(500, fmt::format(kNoPath, made.error().message)));
-  if (const auto aimed = aim(*batch, request, config->workspace); !aimed)
-    co_return co_await send(exchange, failed(aimed.error().message));
+    co_return detail(500, fmt::format(kNoPath, made.error().message));
+  auto store = efast_store(request.url, request.token, config->workspace);
+  if (!store) co_return failed(store.error().message);
+  batch->store = std::move(*store);
+  const auto usual = std::chrono::ceil<std::chrono::seconds>(config->workspace.efast_timeout);
+  batch->timeout = request.timeout > 0 ? std::chrono::seconds(std::min(request.timeout, kLongest)) : usual;
   batch->documents = std::move(documents);
   batch->results.resize(batch->documents.size());
   const auto workers = std::min<std::size_t>(kAtOnce, batch->documents.size());
@@ -273,18 +239,19 @@ Task<> download(Services& services, http::Exchange& exchange) {
   while (batch->working > 0) {
     co_await batch->changed.wait_until(Clock::now() + kLook);
     batch->left = exchange.client_gone();
-    if (batch->left) co_return;
+    if (batch->left) co_return std::nullopt;
   }
-  co_await send(exchange, envelope(summary(*batch)));
+  co_return envelope(summary(*batch));
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/workspace/se/download_from_efast/{session_id}", answered<download>, kPlain},
+});
 
 }  // namespace
 
-void add_efast_routes(http::Router& router, Services* services) {
-  auto* s = services;
-  router.add(
-      http::verb::post, "/workspace/se/download_from_efast/{session_id}",
-      [s](auto& exchange) { return download(*s, exchange); }, plain_route());
+Routes efast_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::workspace

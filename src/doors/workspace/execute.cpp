@@ -1,10 +1,10 @@
+#include <array>
 #include <ctime>
 
 #include "base/random.hpp"
 #include "doors/workspace/answers.hpp"
-#include "sandbox/helper.hpp"
-#include "sandbox/lease.hpp"
-#include "sandbox/program.hpp"
+#include "run/run.hpp"
+#include "sandbox/files.hpp"
 #include "sandbox/shown_output.hpp"
 
 namespace cove::doors::workspace {
@@ -28,13 +28,12 @@ std::string unusable(const std::vector<std::string>& words) {
   return "";
 }
 
-sandbox::ProcessRequest process_request(const config::Config& config, const http::Exchange& exchange) {
+sandbox::ProcessRequest process_request(const config::Config& config) {
   const auto limit = config.exec.output_limit_bytes;
   return {.variables = {"HOME=/workspace", "PYTHONPATH=/workspace"},
           .timeout = config.workspace.timeout,
           .output_limit = limit,
           .history = 2 * limit + kOutputsLimit + (1U << 20),
-          .abandoned = gone(exchange),
           .whole = true};
 }
 
@@ -75,81 +74,68 @@ std::string outputs_of(const Process& process) {
   return fmt::format(R"(,"output_variables":{{}}{})", whole ? kTooLarge : "");
 }
 
-// Something to be started in a session, once it may.
-using Start = std::function<Task<Result<std::shared_ptr<Process>>>(const Session&, sandbox::ProcessRequest)>;
+// What is to run in a session, once it may; it may need a file there first.
+using Prepare = std::function<Task<Result<run::Code>>(const Session&)>;
 
-Task<> run(Services& services, http::Exchange& exchange, Start start, std::function<std::string(const Process&)> more) {
+Task<Answer> run_in_session(Services& services, http::Exchange& exchange, Prepare prepare, bool outputs = false) {
   const auto config = services.config();
-  const auto session = co_await open_session(services, exchange);
-  if (!session) co_return co_await send(exchange, session.error());
-  const auto ticket = co_await take_turn(services, exchange);
-  if (!ticket) co_return co_await send(exchange, answer_to(ticket.error(), kFailed, *config));
-  if (exchange.client_gone()) co_return;
-  auto request = process_request(*config, exchange);
-  auto started = co_await start(*session, std::move(request));
-  if (!started) co_return co_await send(exchange, answer_to(started.error(), kFailed, *config));
-  const auto process = *started;
-  const sandbox::Attended attended(session->sandbox, process);
-  if (!co_await wait_for_end(exchange, *process)) co_return;
-  co_await send(exchange, envelope(members_of(*process) + more(*process)));
+  COVE_OR_TRY(const auto session, co_await open_session(services, exchange));
+  auto ticket = co_await run::admit(services, caller_of(exchange));
+  if (!ticket) co_return answer_to(ticket.error(), kFailed, *config);
+  if (exchange.client_gone()) co_return std::nullopt;
+  auto code = co_await prepare(session);
+  if (!code) co_return answer_to(code.error(), kFailed, *config);
+  run::Spec spec{.code = std::move(*code), .process = process_request(*config)};
+  run::Workplace workplace(std::move(*ticket), session.sandbox);
+  auto run = co_await run::Run::begin(caller_of(exchange), std::move(workplace), std::move(spec));
+  if (!run) co_return answer_to(run.error(), kFailed, *config);
+  if (!co_await run->wait()) co_return std::nullopt;
+  const auto& process = *run->process();
+  co_return envelope(members_of(process) + (outputs ? outputs_of(process) : ""));
 }
 
-std::string nothing_more(const Process& /*process*/) {
-  return "";
+Task<Result<run::Code>> ready(std::vector<std::string> argv) {
+  co_return run::Command{.argv = std::move(argv)};
 }
 
 // The command is a line of a shell; its arguments are words, whatever is in them.
-Task<> execute(Services& services, http::Exchange& exchange) {
+Task<Answer> execute(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return co_await send(exchange, body.error());
-  auto parsed = parse_command(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed))
-    co_return co_await send(exchange, fastapi::wrong(*problems));
-  auto& request = std::get<CommandRequest>(parsed);
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(auto request, fastapi::valid(parse_command(body)));
   if (!request.arguments.empty()) request.command += " \"$@\"";
   std::vector<std::string> words{"/bin/bash", "-c", "--", std::move(request.command), "bash"};
   for (auto& argument : request.arguments) words.push_back(std::move(argument));
-  if (const auto why = unusable(words); !why.empty())
-    co_return co_await send(exchange, mistake({.message = kFailed, .detail = why}, *config));
-  const Start start = [&words](const Session& session, sandbox::ProcessRequest process) {
-    process.argv = std::move(words);
-    return session.sandbox->start(std::move(process));
-  };
-  co_await run(services, exchange, start, nothing_more);
+  if (const auto why = unusable(words); !why.empty()) co_return mistake({.message = kFailed, .detail = why}, *config);
+  co_return co_await run_in_session(services, exchange, [&words](const Session&) { return ready(std::move(words)); });
 }
 
 // Left in the session, as its caller expects; a full disk does not keep a script from running.
 Task<Result<>> write_script(const Session& session, std::string path, std::string code,
                             std::function<bool()> abandoned) {
-  std::vector<std::string> arguments{"--within", "/workspace", "write", "/workspace/" + path, "0755"};
-  auto helper = co_await sandbox::Helper::start(session.sandbox, std::move(arguments), std::move(abandoned));
-  if (!helper) co_return tl::unexpected<Error>(helper.error());
-  if (co_await (*helper)->write(std::move(code))) (*helper)->end_input();
-  const auto written = co_await (*helper)->finish();
-  if (!written) co_return tl::unexpected<Error>(written.error());
+  const sandbox::SandboxFiles files(session.sandbox, std::move(abandoned), sandbox::Confined::to_workspace);
+  COVE_CO_CHECK(co_await files.write_all(sandbox::workspace_path(path), std::move(code), {.permissions = 0755}));
   co_return Result<>();
 }
 
-Task<Result<std::shared_ptr<Process>>> start_shell(const Session& session, ScriptRequest request, std::string path,
-                                                   sandbox::ProcessRequest process) {
-  const auto written = co_await write_script(session, path, request.code, process.abandoned);
+Task<Result<run::Code>> shell_script(const Session& session, ScriptRequest request, std::string path,
+                                     std::function<bool()> abandoned) {
+  const auto written = co_await write_script(session, path, request.code, std::move(abandoned));
   const bool full = !written && written.error().code == Errc::over_limit && request.code.size() < kWordLimit;
   if (!written && !full) co_return tl::unexpected<Error>(written.error());
-  process.argv = full ? std::vector<std::string>{"/bin/bash", "-c", "--", std::move(request.code), path}
-                      : std::vector<std::string>{"/bin/bash", "--", path};
-  for (auto& argument : request.arguments) process.argv.push_back(std::move(argument));
-  co_return co_await session.sandbox->start(std::move(process));
+  run::Command command{.argv = full ? std::vector<std::string>{"/bin/bash", "-c", "--", std::move(request.code), path}
+                                    : std::vector<std::string>{"/bin/bash", "--", path}};
+  for (auto& argument : request.arguments) command.argv.push_back(std::move(argument));
+  co_return command;
 }
 
-Task<Result<std::shared_ptr<Process>>> start_python(const Session& session, ScriptRequest request, std::string path,
-                                                    sandbox::ProcessRequest process) {
+Task<Result<run::Code>> python_script(ScriptRequest request, std::string path) {
   sandbox::Program program{.code = std::move(request.code),
                            .path = "/workspace/" + path,
                            .arguments = {path},
                            .outputs = std::move(request.outputs)};
   for (auto& argument : request.arguments) program.arguments.push_back(std::move(argument));
-  return sandbox::start_program(session.sandbox, std::move(program), std::move(process));
+  co_return program;
 }
 
 // "add" is add.py; without a name no two scripts share one.
@@ -162,45 +148,33 @@ Result<std::string> script_path(const ScriptRequest& request) {
   return path.ends_with(extension) ? path : path + extension;
 }
 
-Task<> execute_code(Services& services, http::Exchange& exchange) {
+Task<Answer> execute_code(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return co_await send(exchange, body.error());
-  auto parsed = parse_script(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed))
-    co_return co_await send(exchange, fastapi::wrong(*problems));
-  auto& request = std::get<ScriptRequest>(parsed);
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(auto request, fastapi::valid(parse_script(body)));
   const bool python = request.type == "python";
-  if (!python && request.type != "shell")
-    co_return co_await send(exchange, mistake({.message = "Unsupported script type"}, *config));
+  if (!python && request.type != "shell") co_return mistake({.message = "Unsupported script type"}, *config);
   const auto path = script_path(request);
-  if (!path)
-    co_return co_await send(exchange,
-                            mistake({.message = "Invalid file path", .detail = path.error().message}, *config));
+  if (!path) co_return mistake({.message = "Invalid file path", .detail = path.error().message}, *config);
   if (const auto why = unusable(request.arguments); !why.empty())
-    co_return co_await send(exchange, mistake({.message = kFailed, .detail = why}, *config));
-  const bool wants_outputs = python && !request.outputs.empty();
-  const Start start = [&](const Session& session, sandbox::ProcessRequest process) {
-    return python ? start_python(session, std::move(request), *path, std::move(process))
-                  : start_shell(session, std::move(request), *path, std::move(process));
+    co_return mistake({.message = kFailed, .detail = why}, *config);
+  const bool outputs = python && !request.outputs.empty();
+  const Prepare prepare = [&](const Session& session) {
+    return python ? python_script(std::move(request), *path)
+                  : shell_script(session, std::move(request), *path, gone(exchange));
   };
-  const auto more = [wants_outputs](const Process& process) {
-    return wants_outputs ? outputs_of(process) : std::string();
-  };
-  co_await run(services, exchange, start, more);
+  co_return co_await run_in_session(services, exchange, prepare, outputs);
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/workspace/se/execute/{session_id}", answered<execute>, kPlain},
+    {verb::post, "/workspace/se/execute_code/{session_id}", answered<execute_code>, kPlain},
+});
 
 }  // namespace
 
-void add_execute_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const auto options = plain_route();
-  router.add(
-      verb::post, "/workspace/se/execute/{session_id}", [s](auto& exchange) { return execute(*s, exchange); }, options);
-  router.add(
-      verb::post, "/workspace/se/execute_code/{session_id}", [s](auto& exchange) { return execute_code(*s, exchange); },
-      options);
+Routes execute_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::workspace

@@ -1,11 +1,10 @@
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
-#include "base/random.hpp"
 #include "doors/workspace/answers.hpp"
-#include "doors/workspace/handler_outcome.hpp"
-#include "sandbox/lease.hpp"
-#include "sandbox/program.hpp"
+#include "handler/handler_outcome.hpp"
+#include "run/run.hpp"
 #include "sandbox/shown_output.hpp"
 
 namespace cove::doors::workspace {
@@ -76,8 +75,8 @@ struct Figures {
 
 std::string body_of(const Process& process, const Figures& figures) {
   const auto& end = *process.end();
-  const HandlerEnd ended{.reason = end.reason, .exit_status = end.exit_status, .note = end.note};
-  const auto outcome = outcome_of(ended, sandbox::last_message(process, kResultLimit));
+  const handler::HandlerEnd ended{.reason = end.reason, .exit_status = end.exit_status, .note = end.note};
+  const auto outcome = handler::outcome_of(ended, sandbox::last_message(process, handler::kResultLimit));
   const auto out = sandbox::shown_output(process, sandbox::Event::Kind::out);
   auto err = sandbox::with_last_words(process, sandbox::shown_output(process, sandbox::Event::Kind::err));
   err = on_its_own_line(std::move(err), outcome.note);
@@ -87,82 +86,64 @@ std::string body_of(const Process& process, const Figures& figures) {
       sandbox::cpu_time(process).count(), figures.timeout_seconds);
 }
 
-Task<Result<sandbox::Lease>> make_place(Services& services, const http::Principal& principal) {
-  const auto config = services.config();
-  sandbox::CreateRequest request;
-  request.tenant = principal.tenant;
-  request.name = fmt::format("handler-{:016x}{:016x}", random_number<std::uint64_t>(), random_number<std::uint64_t>());
-  request.purpose = sandbox::Purpose::throwaway;
-  request.python = config->python.warm;
-  request.limits = handler_limits(*config);
-  auto made =
-      co_await services.registry.ensure(std::move(request), quotas_of(services, principal), sandbox::IfThere::refuse);
-  if (!made) co_return tl::unexpected<Error>(made.error());
-  co_return sandbox::Lease(services.registry, made->sandbox);
-}
-
-Task<> call(Services& services, http::Exchange& exchange) {
+Task<Answer> call(Services& services, http::Exchange& exchange) {
   const auto began = Clock::now();
   const auto config = services.config();
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return co_await send(exchange, body.error());
-  auto parsed = parse_handler(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed))
-    co_return co_await send(exchange, fastapi::wrong(*problems));
-  auto& request = std::get<HandlerRequest>(parsed);
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(auto request, fastapi::valid(parse_handler(body)));
   const auto timeout = timeout_of(request.event, *config);
   if (!timeout) {
-    co_return co_await send(exchange, answer_to(Trouble{.status = 400,
-                                                        .code = "Sandbox.InvalidParameter",
-                                                        .description = "Invalid parameter",
-                                                        .detail = "event.__timeout must be a number of seconds",
-                                                        .solution = "Give a number, or leave it out"}));
+    co_return answer_to(Trouble{.status = 400,
+                                .code = "Sandbox.InvalidParameter",
+                                .description = "Invalid parameter",
+                                .detail = "event.__timeout must be a number of seconds",
+                                .solution = "Give a number, or leave it out"});
   }
   if (services.draining()) {
-    co_return co_await send(exchange, answer_to(Trouble{.status = 503,
-                                                        .code = "Sandbox.NotInitialized",
-                                                        .description = "Sandbox executor not initialized",
-                                                        .detail = "The server is shutting down",
-                                                        .solution = "Please try again later"}));
+    co_return answer_to(Trouble{.status = 503,
+                                .code = "Sandbox.NotInitialized",
+                                .description = "Sandbox executor not initialized",
+                                .detail = "The server is shutting down",
+                                .solution = "Please try again later"});
   }
-  const auto ticket = co_await take_turn(services, exchange);
-  if (!ticket) co_return co_await send(exchange, answer_to(ticket.error()));
-  if (exchange.client_gone()) co_return;
-  const auto lease = co_await make_place(services, exchange.request().principal);
-  if (!lease) co_return co_await send(exchange, answer_to(lease.error()));
+  auto ticket = co_await run::admit(services, caller_of(exchange));
+  if (!ticket) co_return answer_to(ticket.error());
+  if (exchange.client_gone()) co_return std::nullopt;
+  run::Throwaway wanted{.prefix = "handler", .limits = handler_limits(*config), .python = true};
+  auto lease = co_await run::acquire(services, exchange.request().principal, std::move(wanted));
+  if (!lease) co_return answer_to(lease.error());
   const auto limit = config->exec.output_limit_bytes;
-  sandbox::ProcessRequest process{
-      .timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(*timeout)),
-      .output_limit = limit,
-      .history = 2 * limit + kResultLimit + (1U << 20),
-      .abandoned = gone(exchange),
-      .whole = true};
-  sandbox::HandlerCall handler{
-      .code = std::move(request.code), .event_json = to_json(request.event), .context_json = to_json(request.context)};
-  auto started = co_await sandbox::start_handler(lease->sandbox(), std::move(handler), std::move(process));
-  if (!started) co_return co_await send(exchange, answer_to(started.error()));
-  if (!co_await wait_for_end(exchange, **started)) co_return;
-  const auto& end = *(*started)->end();
+  run::Spec spec{
+      .code = sandbox::HandlerCall{.code = std::move(request.code),
+                                   .event_json = to_json(request.event),
+                                   .context_json = to_json(request.context)},
+      .process = {.timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(*timeout)),
+                  .output_limit = limit,
+                  .history = 2 * limit + handler::kResultLimit + (1U << 20),
+                  .whole = true}};
+  run::Workplace workplace(std::move(*ticket), std::move(*lease));
+  auto run = co_await run::Run::begin(caller_of(exchange), std::move(workplace), std::move(spec));
+  if (!run) co_return answer_to(run.error());
+  if (!co_await run->wait()) co_return std::nullopt;
+  const auto& end = run->end();
   if (end.reason == sandbox::Reason::timeout) {
-    co_return co_await send(
-        exchange, answer_to(Trouble{.code = "Sandbox.ExecTimeout",
-                                    .description = "Handler execution timeout",
-                                    .detail = fmt::format("Execution timed out after {:g} seconds", *timeout),
-                                    .solution = "Make the handler faster, or give it more time in event.__timeout"}));
+    co_return answer_to(Trouble{.code = "Sandbox.ExecTimeout",
+                                .description = "Handler execution timeout",
+                                .detail = fmt::format("Execution timed out after {:g} seconds", *timeout),
+                                .solution = "Make the handler faster, or give it more time in event.__timeout"});
   }
   if (end.reason == sandbox::Reason::sandbox_gone || end.reason == sandbox::Reason::shutdown ||
       end.reason == sandbox::Reason::not_started) {
-    co_return co_await send(
-        exchange, answer_to(Trouble{.code = "Sandbox.ExecException",
-                                    .description = "Handler execution exception",
-                                    .detail = fmt::format("The sandbox ended: {} {}", name_of(end.reason), end.note),
-                                    .solution = "Please try again"}));
+    co_return answer_to(Trouble{.code = "Sandbox.ExecException",
+                                .description = "Handler execution exception",
+                                .detail = fmt::format("The sandbox ended: {} {}", name_of(end.reason), end.note),
+                                .solution = "Please try again"});
   }
-  const auto counted = co_await lease->sandbox()->inspect();
+  const auto counted = co_await run->sandbox()->inspect();
   const Figures figures{.wall_ms = std::chrono::duration<double, std::milli>(Clock::now() - began).count(),
                         .peak_mb = counted ? static_cast<double>(counted->memory_peak_bytes) / (1U << 20) : 0,
                         .timeout_seconds = *timeout};
-  co_await send(exchange, fastapi::json(200, body_of(**started, figures)));
+  co_return fastapi::json(200, body_of(*run->process(), figures));
 }
 
 }  // namespace
@@ -176,11 +157,16 @@ jail::Limits handler_limits(const config::Config& config) {
           .cpu_millis = limits.handler_cpu_millis};
 }
 
-void add_handler_routes(http::Router& router, Services* services) {
-  auto* s = services;
-  router.add(
-      http::verb::post, "/workspace/se/v2/execute_code", [s](auto& exchange) { return call(*s, exchange); },
-      plain_route());
+namespace {
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/workspace/se/v2/execute_code", answered<call>, kPlain},
+});
+
+}  // namespace
+
+Routes handler_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::workspace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "sandbox/file_facts.hpp"
 
 namespace cove::doors::workspace {
 
@@ -13,12 +14,8 @@ struct ListedFile {
   std::uint64_t size = 0;
   std::string time;  // 2026-03-04T10:15:00.123Z
 };
-struct Listing {
-  std::vector<ListedFile> files;
-  bool cut = false;  // there are more
-};
 
-// The regular files that the file helper told of. The sandbox's word.
-Result<Listing> listed_files(const std::string& answer);
+// The regular files of a listing. The sandbox's word.
+Result<std::vector<ListedFile>> regular_files(const sandbox::Listing& listing);
 
 }  // namespace cove::doors::workspace

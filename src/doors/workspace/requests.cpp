@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "http/encoding.hpp"
+#include "http/mime.hpp"
 
 namespace cove::doors::workspace {
 namespace {
@@ -234,24 +235,13 @@ bool is_text_file(std::string_view path) {
   return std::ranges::count(kText, extension_of(path)) != 0;
 }
 
-std::optional<std::string_view> preview_type(std::string_view path) {
-  using Row = std::pair<std::string_view, std::string_view>;
-  constexpr auto kTypes = std::to_array<Row>({{".html", "text/html; charset=utf-8"},
-                                              {".txt", "text/plain; charset=utf-8"},
-                                              {".md", "text/markdown; charset=utf-8"},
-                                              {".json", "application/json"},
-                                              {".xml", "application/xml"},
-                                              {".csv", "text/csv; charset=utf-8"},
-                                              {".png", "image/png"},
-                                              {".jpg", "image/jpeg"},
-                                              {".jpeg", "image/jpeg"},
-                                              {".gif", "image/gif"},
-                                              {".bmp", "image/bmp"},
-                                              {".webp", "image/webp"},
-                                              {".svg", "image/svg+xml"},
-                                              {".ico", "image/vnd.microsoft.icon"}});
-  const auto found = std::ranges::find(kTypes, extension_of(path), &Row::first);
-  return found == kTypes.end() ? std::nullopt : std::optional(found->second);
+std::optional<std::string> preview_type(std::string_view path) {
+  constexpr auto kShown = std::to_array<std::string_view>({".html", ".txt", ".md", ".json", ".xml", ".csv", ".png",
+                                                           ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".svg", ".ico"});
+  const auto extension = extension_of(path);
+  if (std::ranges::count(kShown, extension) == 0) return std::nullopt;
+  const auto type = http::mime_of(extension);
+  return type.starts_with("text/") ? fmt::format("{}; charset=utf-8", type) : std::string(type);
 }
 
 }  // namespace cove::doors::workspace

@@ -92,6 +92,6 @@ std::string extension_of(std::string_view path);
 // By extension alone.
 bool is_text_file(std::string_view path);
 // What a browser is told of a file that may be looked at; nullopt for one that may not.
-std::optional<std::string_view> preview_type(std::string_view path);
+std::optional<std::string> preview_type(std::string_view path);
 
 }  // namespace cove::doors::workspace

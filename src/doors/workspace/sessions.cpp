@@ -1,9 +1,9 @@
-#include <boost/json.hpp>
+#include <array>
 #include <ctime>
 
 #include "doors/workspace/answers.hpp"
 #include "doors/workspace/listing.hpp"
-#include "sandbox/helper.hpp"
+#include "sandbox/files.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::workspace {
@@ -28,78 +28,69 @@ http::Response success() {
   return envelope(R"("status":"success")");
 }
 
-Task<> create(Services& services, http::Exchange& exchange) {
+Task<Answer> create(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return co_await send(exchange, body.error());
-  const auto parsed = parse_session(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed))
-    co_return co_await send(exchange, fastapi::wrong(*problems));
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(const auto wanted, fastapi::valid(parse_session(body)));
   constexpr std::string_view kFailed = "Failed to create session";
   const auto& principal = exchange.request().principal;
   const auto name = sandbox::checked_name(exchange.request().param("session_id"));
-  if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *config));
+  if (!name) co_return answer_to(name.error(), "Invalid session id", *config);
   if (services.draining()) {
     const Error stopping{.code = Errc::unavailable, .message = "the server is shutting down"};
-    co_return co_await send(exchange, answer_to(stopping, kFailed, *config));
+    co_return answer_to(stopping, kFailed, *config);
   }
-  auto request = new_session(*config, principal, *name, std::get<SessionRequest>(parsed).size);
+  auto request = new_session(*config, principal, *name, wanted.size);
   if (!request) {
     const auto why = "Error: Failed to mount tmpfs\nDetail: " + request.error().message;
-    co_return co_await send(exchange, mistake({.message = kFailed, .detail = why}, *config));
+    co_return mistake({.message = kFailed, .detail = why}, *config);
   }
-  const auto made =
-      co_await services.registry.ensure(std::move(*request), quotas_of(services, principal), sandbox::IfThere::refuse);
+  const auto made = co_await services.registry.ensure(
+      std::move(*request), services.authority.allowance(principal).sandboxes, sandbox::IfThere::refuse);
   if (!made && made.error().code == Errc::exists)
-    co_return co_await send(exchange,
-                            mistake({.message = kFailed, .detail = "Error: Session already exists"}, *config));
-  if (!made) co_return co_await send(exchange, answer_to(made.error(), kFailed, *config));
-  co_await send(exchange, envelope(fmt::format(R"("session_id":{})", json_text(*name))));
+    co_return mistake({.message = kFailed, .detail = "Error: Session already exists"}, *config);
+  if (!made) co_return answer_to(made.error(), kFailed, *config);
+  co_return envelope(fmt::format(R"("session_id":{})", json_text(*name)));
 }
 
-Task<> remove(Services& services, http::Exchange& exchange) {
+Task<Answer> remove(Services& services, http::Exchange& exchange) {
   const auto name = sandbox::checked_name(exchange.request().param("session_id"));
-  if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *services.config()));
+  if (!name) co_return answer_to(name.error(), "Invalid session id", *services.config());
   const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
   if (found) co_await services.registry.remove(*found, "deleted");
-  co_await send(exchange, success());  // also of one that never was
+  co_return success();  // also of one that never was
 }
 
 // The regular files of the top level.
 Task<Result<std::string>> top_files(std::shared_ptr<sandbox::Sandbox> sandbox, std::function<bool()> abandoned) {
-  std::vector<std::string> arguments{"list", "/workspace", "1", std::to_string(kMostListed)};
-  auto helper = co_await sandbox::Helper::start(std::move(sandbox), std::move(arguments), std::move(abandoned));
-  if (!helper) co_return tl::unexpected<Error>(helper.error());
-  (*helper)->end_input();
-  const auto answer = co_await (*helper)->finish();
-  if (!answer) co_return tl::unexpected<Error>(answer.error());
-  const auto entries = listed_files(*answer);
-  if (!entries) co_return tl::unexpected<Error>(entries.error());
+  const sandbox::SandboxFiles top(std::move(sandbox), std::move(abandoned));
+  COVE_CO_TRY(const auto listing, co_await top.list(sandbox::workspace_path(""), {.max_entries = kMostListed}));
+  COVE_CO_TRY(const auto entries, regular_files(listing));
   std::string files;
-  for (const auto& entry : entries->files) {
+  for (const auto& entry : entries) {
     files += fmt::format(R"({}{{"filename":{},"size":{},"type":{},"modified_at":{}}})", files.empty() ? "" : ",",
                          json_text(entry.path), entry.size, json_text(type_of(entry.path)), seconds_of(entry.time));
   }
   co_return files;
 }
 
-Task<> status(Services& services, http::Exchange& exchange) {
+Task<Answer> status(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
   const auto name = sandbox::checked_name(exchange.request().param("session_id"));
-  if (!name) co_return co_await send(exchange, answer_to(name.error(), "Invalid session id", *config));
+  if (!name) co_return answer_to(name.error(), "Invalid session id", *config);
   const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
   const auto files = found ? co_await top_files(*found, gone(exchange)) : Result<std::string>(std::string());
   // It may have ended while it was looked into.
   if (!found || (!files && (*found)->state() != sandbox::State::running)) {
     constexpr auto kNothing =
         R"("id":{},"exists":false,"created_at":null,"mount_point":null,"is_mounted":false,"files":[])";
-    co_return co_await send(exchange, envelope(fmt::format(kNothing, json_text(*name))));
+    co_return envelope(fmt::format(kNothing, json_text(*name)));
   }
-  if (!files) co_return co_await send(exchange, answer_to(files.error(), "Failed to get session status", *config));
+  if (!files) co_return answer_to(files.error(), "Failed to get session status", *config);
   constexpr auto kThere =
       R"("id":{},"exists":true,"created_at":{},"mount_point":"/workspace","is_mounted":true,"files":[{}])";
   const auto created = seconds_of((*found)->row().created_unix_ms);
-  co_await send(exchange, envelope(fmt::format(kThere, json_text(*name), created, *files)));
+  co_return envelope(fmt::format(kThere, json_text(*name), created, *files));
 }
 
 std::vector<std::shared_ptr<sandbox::Sandbox>> sessions_of(const Services& services, const std::string& tenant) {
@@ -111,13 +102,13 @@ std::vector<std::shared_ptr<sandbox::Sandbox>> sessions_of(const Services& servi
   return all;
 }
 
-Task<> list(Services& services, http::Exchange& exchange) {
+Task<Answer> list(Services& services, http::Exchange& exchange) {
   std::string sessions;
   for (const auto& sandbox : sessions_of(services, exchange.request().principal.tenant)) {
     sessions += fmt::format(R"({}{}:{{"mount_point":"/workspace","created_at":{}}})", sessions.empty() ? "" : ",",
                             json_text(sandbox->name()), seconds_of(sandbox->row().created_unix_ms));
   }
-  co_await send(exchange, envelope(fmt::format(R"("workspaces":{{{}}})", sessions)));
+  co_return envelope(fmt::format(R"("workspaces":{{{}}})", sessions));
 }
 
 bool is_running(const sandbox::Sandbox& sandbox) {
@@ -126,47 +117,41 @@ bool is_running(const sandbox::Sandbox& sandbox) {
          std::ranges::any_of(processes, [](const auto& process) { return !process->end(); });
 }
 
-Task<> clean_up(Services& services, http::Exchange& exchange) {
-  const auto body = co_await read_value(services, exchange);
-  if (!body) co_return co_await send(exchange, body.error());
-  const auto parsed = parse_cleanup(*body);
-  if (const auto* problems = std::get_if<Problems>(&parsed))
-    co_return co_await send(exchange, fastapi::wrong(*problems));
-  const bool force = std::get<CleanupRequest>(parsed).force;
+Task<Answer> clean_up(Services& services, http::Exchange& exchange) {
+  COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
+  COVE_OR_TRY(const auto request, fastapi::valid(parse_cleanup(body)));
   const auto sessions = sessions_of(services, exchange.request().principal.tenant);
   std::size_t removed = 0;
   std::string skipped;
   for (const auto& sandbox : sessions) {
-    if (!force && is_running(*sandbox)) {
+    if (!request.force && is_running(*sandbox)) {
       skipped += fmt::format("{}{}", skipped.empty() ? "" : ",", json_text(sandbox->name() + ": 会话正在运行"));
       continue;
     }
     co_await services.registry.remove(sandbox, "deleted");
     ++removed;
   }
-  co_await send(exchange, envelope(fmt::format(R"("total":{},"success":{},"failed":[],"skipped":[{}])", sessions.size(),
-                                               removed, skipped)));
+  co_return envelope(
+      fmt::format(R"("total":{},"success":{},"failed":[],"skipped":[{}])", sessions.size(), removed, skipped));
 }
 
-Task<> healthy(Services& /*services*/, http::Exchange& exchange) {
-  co_await send(exchange, success());
+Task<Answer> healthy(Services& /*services*/, http::Exchange& /*exchange*/) {
+  co_return success();
 }
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {verb::post, "/workspace/se/session/{session_id}", answered<create>, kPlain},
+    {verb::delete_, "/workspace/se/session/{session_id}", answered<remove>, kPlain},
+    {verb::get, "/workspace/se/status/{session_id}", answered<status>, kPlain},
+    {verb::get, "/workspace/se/workspaces", answered<list>, kPlain},
+    {verb::get, "/workspace/se/healthy", answered<healthy>, kPlain},
+    {verb::post, "/workspace/se/cleanup-all", answered<clean_up>, kPlain},
+});
 
 }  // namespace
 
-void add_session_routes(http::Router& router, Services* services) {
-  using http::verb;
-  auto* s = services;
-  const auto options = plain_route();
-  const std::string prefix = "/workspace/se";
-  router.add(
-      verb::post, prefix + "/session/{session_id}", [s](auto& exchange) { return create(*s, exchange); }, options);
-  router.add(
-      verb::delete_, prefix + "/session/{session_id}", [s](auto& exchange) { return remove(*s, exchange); }, options);
-  router.add(verb::get, prefix + "/status/{session_id}", [s](auto& exchange) { return status(*s, exchange); }, options);
-  router.add(verb::get, prefix + "/workspaces", [s](auto& exchange) { return list(*s, exchange); }, options);
-  router.add(verb::get, prefix + "/healthy", [s](auto& exchange) { return healthy(*s, exchange); }, options);
-  router.add(verb::post, prefix + "/cleanup-all", [s](auto& exchange) { return clean_up(*s, exchange); }, options);
+Routes session_routes() {
+  return kRoutes;
 }
 
 }  // namespace cove::doors::workspace

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace cove {
+
+// Who sent a request: a tenant, and the key or token that proved it. The default is the one tenant of an open server.
+struct Principal {
+  std::string tenant = "default";
+  std::string key_id;
+  bool in_scope = true;                                               // the token's scopes cover this server
+  std::optional<std::chrono::system_clock::time_point> expires = {};  // of the token, if it does
+};
+
+}  // namespace cove

@@ -1,0 +1,83 @@
+#include "cli/admin/config_flags.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "config/keys.hpp"
+
+namespace cove::cli {
+namespace {
+
+std::string group_of(const config::Key& key) {
+  const auto section = key.section();
+  if (section.empty()) return key.kind == config::Kind::map ? "Sandboxes" : "Server";
+  if (section == "log") return "Logging";
+  if (section == "http") return "HTTP";
+  if (section == "sandbox") return "Sandboxes";
+  if (section == "exec") return "Executions";
+  if (section == "upload") return "Uploads";
+  if (section == "execute") return "Code interpreter";
+  if (section == "files") return "Kept files";
+  return std::string(section);
+}
+
+std::string help_of(const config::Key& key) {
+  std::string help(key.help);
+  if (!key.fallback.empty()) help += fmt::format(" (default {})", key.fallback);
+  return fmt::format("{} [{}]", help, key.env());
+}
+
+std::string word_of(config::Kind kind) {
+  switch (kind) {
+    case config::Kind::address:
+      return "ADDRESS";
+    case config::Kind::choice:
+      return "WORD";
+    case config::Kind::count:
+    case config::Kind::cores:
+      return "N";
+    case config::Kind::size:
+      return "SIZE";
+    case config::Kind::duration:
+      return "TIME";
+    case config::Kind::list:
+      return "A,B,…";
+    case config::Kind::map:
+      return "IMAGE=TEMPLATE,…";
+    default:
+      return "TEXT";
+  }
+}
+
+}  // namespace
+
+void ConfigFlags::describe(CLI::App& command) {
+  command
+      .add_option("--config", file_, "The file to read (default /etc/cove/cove.toml, when it is there) [COVE_CONFIG]")
+      ->group("Server")
+      ->option_text("FILE");
+  for (const auto& key : config::keys()) {
+    const std::string name(key.name);
+    auto& text = texts_[name];
+    CLI::Option* option = nullptr;
+    if (key.kind == config::Kind::boolean) {
+      option = command.add_flag(key.flag(), text, help_of(key));  // --x is --x=true
+    } else {
+      option = command.add_option(key.flag(), text, help_of(key))->option_text(word_of(key.kind));
+      if (key.kind == config::Kind::list || key.kind == config::Kind::map)
+        option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',');
+    }
+    option->group(key.help.empty() ? "" : group_of(key));  // "": not in the help
+    options_[name] = option;
+  }
+  command.footer("A flag wins over the variable in brackets, a variable over the file. SIGHUP reads the file again.");
+}
+
+config::Settings ConfigFlags::given() const {
+  config::Settings out;
+  for (const auto& [name, option] : options_) {
+    if (option->count() > 0) out[name] = texts_.at(name);
+  }
+  return out;
+}
+
+}  // namespace cove::cli

@@ -1,0 +1,65 @@
+#include "cli/admin/config_flags.hpp"
+
+#include <gmock/gmock.h>
+
+#include <CLI/CLI.hpp>
+
+#include "config/keys.hpp"
+
+namespace cove::cli {
+namespace {
+
+config::Settings parsed(std::vector<std::string> words) {
+  CLI::App app;
+  ConfigFlags flags;
+  flags.describe(app);
+  std::ranges::reverse(words);
+  app.parse(words);
+  return flags.given();
+}
+
+TEST(ConfigFlags, GiveWhatWasGivenAndNothingElse) {
+  EXPECT_TRUE(parsed({}).empty());
+  EXPECT_EQ(parsed({"--listen", "0.0.0.0:80", "--sandbox-memory=1G"}),
+            (config::Settings{{"listen", "0.0.0.0:80"}, {"sandbox.memory", "1G"}}));
+}
+
+TEST(ConfigFlags, TakeBooleansWithAndWithoutAWord) {
+  EXPECT_EQ(parsed({"--allow-degraded"}), (config::Settings{{"allow_degraded", "true"}}));
+  EXPECT_EQ(parsed({"--log-access=false"}), (config::Settings{{"log.access", "false"}}));
+}
+
+TEST(ConfigFlags, JoinListsThatAreGivenAgain) {
+  EXPECT_EQ(parsed({"--http-allowed-hosts", "a", "--http-allowed-hosts", "b,c"}),
+            (config::Settings{{"http.allowed_hosts", "a,b,c"}}));
+  EXPECT_EQ(parsed({"--images", "python:3.10=host"}), (config::Settings{{"images", "python:3.10=host"}}));
+}
+
+TEST(ConfigFlags, AreAllInTheHelpWithDefaultAndVariable) {
+  CLI::App app;
+  ConfigFlags flags;
+  flags.describe(app);
+  const auto help = app.help();
+  for (const auto& key : config::keys()) {
+    if (key.help.empty()) {
+      EXPECT_THAT(help, testing::Not(testing::HasSubstr(key.flag())));
+      continue;
+    }
+    EXPECT_THAT(help, testing::HasSubstr(key.flag()));
+    EXPECT_THAT(help, testing::HasSubstr("[" + key.env() + "]"));
+  }
+}
+
+TEST(ConfigFlags, LoadToAConfiguration) {
+  const auto config = config::load({.default_file = "",
+                                    .default_state_dir = "/x",
+                                    .flags = parsed({"--http-allowed-hosts", "a", "--http-allowed-hosts", "b",
+                                                     "--log-access=false", "--sandbox-cpus", "0.5"})});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_THAT(config->http.allowed_hosts, testing::ElementsAre("a", "b"));
+  EXPECT_FALSE(config->log.access);
+  EXPECT_EQ(config->sandbox.cpu_millis, 500U);
+}
+
+}  // namespace
+}  // namespace cove::cli

@@ -1,0 +1,164 @@
+#include "cli/client/client_options.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/io.hpp"
+#include "base/units.hpp"
+#include "cli/client/completion_command.hpp"
+#include "cli/client/execution_commands.hpp"
+#include "cli/client/kernel_commands.hpp"
+#include "cli/client/process_commands.hpp"
+#include "cli/client/sandbox_commands.hpp"
+#include "cli/client/template_commands.hpp"
+#include "cli/client/transfer_commands.hpp"
+#include "cli/console.hpp"
+
+namespace cove::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+class UsageLine : public CLI::Formatter {
+ public:
+  UsageLine(std::string name, std::string words) : text_(fmt::format("Usage: cove {} [OPTIONS] {}\n", name, words)) {}
+  std::string make_usage(const CLI::App*, std::string) const override { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void put_pretty(const json::value& value, std::string indent, std::string& out) {
+  const auto deeper = indent + "  ";
+  const auto children = [&](const auto& container, char open, char close, const auto& each) {
+    if (container.empty()) return void(out += {open, close});
+    out += open;
+    bool first = true;
+    for (const auto& child : container) {
+      out += (std::exchange(first, false) ? "\n" : ",\n") + deeper;
+      each(child);
+    }
+    out += "\n" + indent + close;
+  };
+  if (value.is_object()) {
+    children(value.as_object(), '{', '}', [&](const auto& field) {
+      out += json::serialize(json::string(field.key())) + ": ";
+      put_pretty(field.value(), deeper, out);
+    });
+  } else if (value.is_array()) {
+    children(value.as_array(), '[', ']', [&](const auto& item) { put_pretty(item, deeper, out); });
+  } else {
+    out += json::serialize(value);
+  }
+}
+
+}  // namespace
+
+void describe(CLI::App& command, ClientOptions& options, std::string words) {
+  const auto* above = command.get_parent();
+  const bool nested = above != nullptr && above->get_parent() != nullptr;
+  command.formatter(std::make_shared<UsageLine>(
+      nested ? fmt::format("{} {}", above->get_name(), command.get_name()) : command.get_name(), std::move(words)));
+  command.add_option("--url", options.url, "Where the server is")
+      ->envname("COVE_URL")
+      ->capture_default_str()
+      ->group("Server");
+  // Its value is never shown: help texts end up in bug reports.
+  command.add_option("--key", options.key, "The API key, when the server wants one")
+      ->envname("COVE_API_KEY")
+      ->group("Server");
+  command.add_flag("--json", options.json, "Print the server's JSON, for programs")->group("Output");
+}
+
+Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting) {
+  auto address = client::parse_address(options.url);
+  if (!address) return fail(Errc::invalid, fmt::format("--url: {}", address.error().message));
+  for (const char c : options.key) {
+    if (c <= ' ' || c == 0x7f) return fail(Errc::invalid, "--key: a key holds no spaces or control characters");
+  }
+  return client::Client({.address = std::move(*address), .key = options.key, .waiting = waiting});
+}
+
+void add_client_commands(CLI::App& app, Commands& commands) {
+  add_sandbox_commands(app, commands);
+  add_process_commands(app, commands);
+  add_kernel_commands(app, commands);
+  add_execution_commands(app, commands);
+  add_template_commands(app, commands);
+  add_transfer_commands(app, commands);
+  add_completion_command(app, commands);
+}
+
+std::string pretty(const json::value& value) {
+  std::string text;
+  put_pretty(value, "", text);
+  return text;
+}
+
+int complain(const ClientOptions& options, const Error& error, int status) {
+  if (client::interrupted(error)) return 130;
+  tell("{}", error.message);
+  if (options.json) [[maybe_unused]]
+    const auto put = put_line(json::serialize(json::object{{"error", error.message}}));
+  return status;
+}
+
+Result<json::object> object_of(const std::string& body) {
+  boost::system::error_code failed;
+  auto value = json::parse(body, failed);
+  if (failed || !value.is_object())
+    return fail(Errc::io, "what answered does not speak Cove's API: is the --url right?");
+  return std::move(value.as_object());
+}
+
+std::int64_t number_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  boost::system::error_code failed;
+  const auto number = value == nullptr ? 0 : value->to_number<std::int64_t>(failed);
+  return failed ? 0 : number;
+}
+
+client::Request json_request(std::string method, std::string target, const json::object& body) {
+  return {.method = std::move(method),
+          .target = std::move(target),
+          .content_type = "application/json",
+          .body = json::serialize(body)};
+}
+
+Result<std::string> code_from(const std::string& code, const std::string& file) {
+  if (!code.empty() && !file.empty()) return fail(Errc::invalid, "either --code or a file, not both");
+  if (!code.empty()) return code;
+  if (file.empty() || file == "-") return read_all(STDIN_FILENO);
+  const UniqueFd opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return fail_errno(errno, "{}", file);
+  return read_all(opened.get());
+}
+
+Result<> set_timeout(json::object& body, const std::string& text) {
+  if (text.empty()) return {};
+  const auto timeout = parse_duration(text);
+  if (!timeout) return fail(Errc::invalid, fmt::format("--timeout: {}", timeout.error().message));
+  if (timeout->count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
+  body["timeoutSeconds"] = std::chrono::duration<double>(*timeout).count();
+  return {};
+}
+
+Result<json::object> pairs(std::string_view option, const Words& texts) {
+  json::object object;
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return fail(Errc::invalid, fmt::format("{}: '{}' is not NAME=VALUE", option, text));
+    object[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return object;
+}
+
+CLI::Option* again(CLI::Option* option) {
+  return option->expected(1)->take_all()->allow_extra_args(false);
+}
+
+}  // namespace cove::cli

@@ -1,0 +1,272 @@
+#include "cli/client/sandbox_commands.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "base/units.hpp"
+#include "cli/client/limit_options.hpp"
+#include "cli/client/table.hpp"
+#include "cli/console.hpp"
+
+namespace cove::cli {
+namespace {
+
+namespace json = boost::json;
+using client::sandbox_target;
+
+struct CreateArguments : ClientOptions {
+  std::string id, ttl, image, from;
+  LimitOptions limits;
+  Words environment, labels;
+};
+
+Result<json::object> create_body(const CreateArguments& arguments) {
+  json::object body;
+  if (!arguments.ttl.empty()) {
+    const auto ttl = parse_duration(arguments.ttl);
+    if (!ttl) return fail(Errc::invalid, fmt::format("--ttl: {}", ttl.error().message));
+    body["ttlSeconds"] = std::chrono::ceil<std::chrono::seconds>(*ttl).count();
+  }
+  COVE_CHECK(set_limits(body, arguments.limits));
+  if (!arguments.image.empty()) body["image"] = arguments.image;
+  if (!arguments.from.empty()) body["template"] = arguments.from;
+  COVE_TRY(auto environment, pairs("--env", arguments.environment));
+  COVE_TRY(auto labels, pairs("--label", arguments.labels));
+  if (!environment.empty()) body["env"] = std::move(environment);
+  if (!labels.empty()) body["labels"] = std::move(labels);
+  return body;
+}
+
+Result<> create(const CreateArguments& arguments) {
+  COVE_TRY(const auto body, create_body(arguments));
+  COVE_TRY(auto client, connect(arguments));
+  const auto request = arguments.id.empty() ? json_request("POST", "/v1/sandboxes", body)
+                                            : json_request("PUT", sandbox_target(arguments.id).text(), body);
+  COVE_TRY(const auto answer, client.ask(request));
+  if (arguments.json) return put_line(answer.body);
+  COVE_TRY(const auto sandbox, object_of(answer.body));
+  if (const auto* notes = sandbox.if_contains("notes"); notes != nullptr && notes->is_array()) {
+    for (const auto& note : notes->as_array()) {
+      if (note.is_string()) tell("note: {}", std::string_view(note.as_string()));
+    }
+  }
+  return put_line(printable(text_of(sandbox, "id")));
+}
+
+struct ListArguments : ClientOptions {
+  Words labels;
+  std::string state;
+  bool quiet = false;
+};
+
+std::string labels_of(const json::object& sandbox) {
+  std::string text;
+  const auto* labels = sandbox.if_contains("labels");
+  if (labels == nullptr || !labels->is_object()) return text;
+  for (const auto& [name, value] : labels->as_object())
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", std::string_view(name), text_of(labels->as_object(), name));
+  return text;
+}
+
+std::vector<std::string> row_of(const json::object& sandbox) {
+  const auto now = unix_millis() / 1000;
+  const auto* limits = sandbox.if_contains("limits");
+  const auto limit = limits != nullptr && limits->is_object() ? limits->as_object() : json::object();
+  const auto since = unix_seconds(text_of(sandbox, "createdAt"));
+  const auto until = unix_seconds(text_of(sandbox, "expiresAt"));
+  return {text_of(sandbox, "id"),
+          text_of(sandbox, "state"),
+          since ? coarse(std::chrono::seconds(now - *since)) : "-",
+          until ? coarse(std::chrono::seconds(*until - now)) : "-",
+          format_size(static_cast<std::uint64_t>(number_of(limit, "memoryBytes"))),
+          fmt::format("{:g}", static_cast<double>(number_of(limit, "cpuMillis")) / 1000),
+          std::to_string(number_of(sandbox, "processes")),
+          labels_of(sandbox)};
+}
+
+// Every page of the list.
+Result<json::array> all_sandboxes(client::Client& client, const ListArguments& arguments) {
+  json::array all;
+  std::string cursor;
+  do {
+    client::Target target("/v1/sandboxes");
+    target.with("limit", "1000");
+    for (const auto& label : arguments.labels) target.with("label", label);
+    if (!arguments.state.empty()) target.with("state", arguments.state);
+    if (!cursor.empty()) target.with("cursor", cursor);
+    COVE_TRY(const auto answer, client.ask({.target = target.text()}));
+    COVE_TRY(auto page, object_of(answer.body));
+    auto* list = page.if_contains("sandboxes");
+    if (list != nullptr && list->is_array()) {
+      for (auto& sandbox : list->as_array()) {
+        if (sandbox.is_object()) all.push_back(std::move(sandbox));
+      }
+    }
+    cursor = text_of(page, "nextCursor");
+  } while (!cursor.empty());
+  return all;
+}
+
+Result<> list(const ListArguments& arguments) {
+  COVE_TRY(auto client, connect(arguments));
+  COVE_TRY(auto all, all_sandboxes(client, arguments));
+  if (arguments.json)
+    return put_line(json::serialize(json::object{{"sandboxes", std::move(all)}, {"nextCursor", nullptr}}));
+  Table table({"ID", "STATE", "AGE", "EXPIRES IN", "MEMORY", "CPUS", "PROCS", "LABELS"});
+  for (const auto& sandbox : all) {
+    if (arguments.quiet)
+      COVE_CHECK(put_line(printable(text_of(sandbox.as_object(), "id"))));
+    else
+      table.add(row_of(sandbox.as_object()));
+  }
+  return arguments.quiet ? Result<>() : put_line(table.text());
+}
+
+struct IdArguments : ClientOptions {
+  Words ids;
+  bool all = false;
+  bool yes = false;
+};
+
+Result<> inspect(const IdArguments& arguments) {
+  COVE_TRY(auto client, connect(arguments));
+  for (const auto& id : arguments.ids) {
+    COVE_TRY(const auto answer, client.ask({.target = sandbox_target(id).text()}));
+    if (arguments.json) {
+      COVE_CHECK(put_line(answer.body));
+      continue;
+    }
+    COVE_TRY(const auto sandbox, object_of(answer.body));
+    COVE_CHECK(put_line(pretty(sandbox)));
+  }
+  return {};
+}
+
+// The same for each; a failure is told and the rest are done all the same.
+int for_each_id(const IdArguments& arguments,
+                const std::function<Result<std::string>(client::Client&, const std::string&)>& one) {
+  auto client = connect(arguments);
+  if (!client) return complain(arguments, client.error());
+  int status = 0;
+  for (const auto& id : arguments.ids) {
+    const auto done = one(*client, id);
+    const auto put = done ? put_line(*done) : Result<>();
+    if (!done) status = complain(arguments, done.error());
+    if (!put) return complain(arguments, put.error());
+  }
+  return status;
+}
+
+int change(const IdArguments& arguments, const char* verb) {
+  return for_each_id(arguments, [&](client::Client& client, const std::string& id) -> Result<std::string> {
+    COVE_TRY(const auto answer,
+             client.ask({.method = "POST", .target = sandbox_target(id, fmt::format("/{}", verb)).text()}));
+    if (arguments.json) return answer.body;
+    return printable(id);
+  });
+}
+
+Result<bool> agreed(std::size_t count) {
+  if (::isatty(STDIN_FILENO) == 0)
+    return fail(Errc::invalid, "--all ends every sandbox: say --yes, since there is nobody here to ask");
+  COVE_CHECK(write_all(STDERR_FILENO, fmt::format("End {} sandbox{} and everything in {}? [y/N] ", count,
+                                                  count == 1 ? "" : "es", count == 1 ? "it" : "them")));
+  std::string line;
+  std::getline(std::cin, line);
+  return line == "y" || line == "Y" || line == "yes";
+}
+
+int remove(IdArguments arguments) {
+  if (arguments.ids.empty() != arguments.all)
+    return complain(arguments, {.code = Errc::invalid, .message = "name the sandboxes to end, or say --all"}, 125);
+  if (arguments.all) {
+    auto client = connect(arguments);
+    if (!client) return complain(arguments, client.error());
+    const auto all = all_sandboxes(*client, {});
+    if (!all) return complain(arguments, all.error());
+    if (all->empty()) return 0;
+    const auto sure = arguments.yes ? Result<bool>(true) : agreed(all->size());
+    if (!sure) return complain(arguments, sure.error(), 125);
+    if (!*sure) return 1;
+    for (const auto& sandbox : *all) arguments.ids.push_back(text_of(sandbox.as_object(), "id"));
+  }
+  return for_each_id(arguments, [&](client::Client& client, const std::string& id) -> Result<std::string> {
+    COVE_TRY(const auto answer, client.ask({.method = "DELETE", .target = sandbox_target(id).text()}));
+    if (arguments.json) return json::serialize(json::object{{"id", id}, {"deleted", true}});
+    return printable(id);
+  });
+}
+
+int told(const ClientOptions& options, const Result<>& done) {
+  return done ? 0 : complain(options, done.error());
+}
+
+}  // namespace
+
+void add_sandbox_commands(CLI::App& app, Commands& commands) {
+  {
+    auto* command = app.add_subcommand("create", "Make a sandbox on a server, and print its id");
+    const auto a = std::make_shared<CreateArguments>();
+    command->add_option("id", a->id,
+                        "Its name; the server chooses one when there is none. One that is there already is kept, and "
+                        "lives on for --ttl");
+    command->add_option("--ttl", a->ttl, "How long it lives without being used, as 15m (default: the server's)");
+    describe(*command, a->limits);
+    again(command->add_option("-e,--env", a->environment,
+                              "NAME=VALUE for everything that runs in it; may be given again"));
+    again(
+        command->add_option("-l,--label", a->labels, "NAME=VALUE to find it by (cove ls --label); may be given again"));
+    command->add_option("--template", a->from, "What it starts from (cove template list shows what there is)");
+    command->add_option("--image", a->image, "The same by the name of an image, when the server knows several");
+    command->footer(
+        "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  id=$(cove create --label job=42)\n  cove exec $id "
+        "python3 -c 'print(6*7)'");
+    describe(*command, *a, "[ID]");
+    commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});
+  }
+  {
+    auto* command = app.add_subcommand("ls", "List the sandboxes of a server");
+    const auto a = std::make_shared<ListArguments>();
+    again(command->add_option("-l,--label", a->labels, "Only those with NAME=VALUE; given again, with all of them"));
+    command->add_option("--state", a->state, "Only those that are creating, running, paused or deleting");
+    command->add_flag("-q,--quiet", a->quiet, "Only the ids, one on a line")->group("Output");
+    command->footer("Examples:\n  cove ls\n  cove rm $(cove ls -q --label job=42)");
+    describe(*command, *a, "");
+    commands.push_back({command, [a](const AfterDashes&) { return told(*a, list(*a)); }});
+  }
+  const auto with_ids = [&](const char* name, const char* what, const char* footer,
+                            const std::function<int(const IdArguments&)>& run) {
+    auto* command = app.add_subcommand(name, what);
+    const auto a = std::make_shared<IdArguments>();
+    auto* ids = command->add_option("id", a->ids, "The sandboxes")->expected(0, 1'000'000)->type_name("ID…");
+    if (std::string_view(name) == "rm") {
+      command->add_flag("--all", a->all, "Every sandbox there is; asks first");
+      command->add_flag("-y,--yes", a->yes, "Do not ask");
+    } else {
+      ids->required();
+    }
+    command->footer(footer);
+    describe(*command, *a, std::string_view(name) == "rm" ? "ID… | --all" : "ID…");
+    commands.push_back({command, [a, run](const AfterDashes& after) {
+                          if (after) a->ids.insert(a->ids.end(), after->begin(), after->end());
+                          return run(*a);
+                        }});
+  };
+  with_ids("inspect", "Show all there is to know about a sandbox",
+           "Examples:\n  cove inspect demo\n  cove inspect --json demo | jq .usage.memoryBytes",
+           [](const IdArguments& a) { return told(a, inspect(a)); });
+  with_ids("touch", "Let a sandbox live on: its time to live starts anew", "Example:\n  cove touch demo",
+           [](const IdArguments& a) { return change(a, "touch"); });
+  with_ids("pause", "Freeze everything in a sandbox, as it is", "Example:\n  cove pause demo && cove resume demo",
+           [](const IdArguments& a) { return change(a, "pause"); });
+  with_ids("resume", "Let a paused sandbox go on", "Example:\n  cove resume demo",
+           [](const IdArguments& a) { return change(a, "resume"); });
+  with_ids("rm", "End sandboxes and everything in them", "Examples:\n  cove rm demo other\n  cove rm --all --yes",
+           [](const IdArguments& a) { return remove(a); });
+}
+
+}  // namespace cove::cli

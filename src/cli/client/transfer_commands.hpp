@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/client/client_options.hpp"
+
+namespace cove::cli {
+
+// cp, upload, download.
+void add_transfer_commands(CLI::App& app, Commands& commands);
+
+// "ID:PATH", one side of a copy. None for a path of this machine: a name with a colon is one when it starts with ./ or
+// /, or has a slash before the colon.
+struct RemotePath {
+  std::string id;
+  std::string path;  // "" means /workspace
+};
+std::optional<RemotePath> remote_path(std::string_view text);
+
+}  // namespace cove::cli

@@ -1,0 +1,172 @@
+#include "cli/run/run_report.hpp"
+
+#include <signal.h>
+
+#include <boost/json.hpp>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/console.hpp"
+#include "sys/seccomp.hpp"
+
+namespace cove::cli {
+namespace {
+
+namespace json = boost::json;
+
+// A tmpfs page cannot be had any more below this; the last write has failed.
+constexpr std::uint64_t kDiskFullBytes = 4096;
+
+guest::Evidence evidence_of(const RunReport& report) {
+  guest::Evidence evidence{.stopped_by_us = report.stopped_by_us,
+                           .oom_kills = report.counted.oom_kills,
+                           .pids_refused = report.counted.pids_refused};
+  if (const auto& exited = report.end.exited) {
+    evidence.exit_seen = true;
+    evidence.exit_code = exited->exit_code;
+    evidence.signal = exited->signal;
+    evidence.disk_full = exited->disk_free_bytes < kDiskFullBytes || exited->disk_free_inodes == 0;
+  }
+  return evidence;
+}
+
+std::uint64_t lost(std::uint64_t total, std::uint64_t limit) {
+  return total > limit ? total - limit : 0;
+}
+
+// Text as it is when it is UTF-8; otherwise readable text, and the exact bytes beside it.
+void put_stream(json::object& object, const std::string& name, const std::string& bytes) {
+  if (valid_utf8(bytes)) {
+    object[name] = bytes;
+    return;
+  }
+  object[name] = replace_invalid_utf8(bytes);
+  object[name + "_base64"] = base64(bytes);
+}
+
+json::object isolation_of(const RunReport& report, const RunOptions& options) {
+  const auto& enforcement = report.enforcement;
+  json::array degraded;
+  for (const auto& item : report.degraded) degraded.emplace_back(item);
+  return {
+      {"backend", "jail"},
+      {"mode", keeper::name_of(enforcement.identity)},
+      {"unique_uid", enforcement.identity != keeper::IdentityMode::one_user},
+      {"namespaces", {"user", "mount", "pid", "net", "ipc", "uts", "cgroup"}},
+      {"cgroup", sys::name_of(enforcement.cgroup)},
+      {"seccomp", fmt::format("default-{:016x}", sys::default_seccomp_hash())},
+      {"landlock", enforcement.landlock_abi},
+      {"network", "none"},
+      {"template", options.template_name},
+      {"degraded", degraded},
+  };
+}
+
+// Whole cores as whole numbers.
+json::value cpus_of(const RunOptions& options) {
+  if (options.limits.cpu_millis % 1000 == 0) return options.limits.cpu_millis / 1000;
+  return options.limits.cpu_millis / 1000.0;
+}
+
+json::object limits_of(const RunOptions& options) {
+  return {
+      {"timeout_ms", options.timeout.count()},
+      {"memory_bytes", options.limits.memory_bytes},
+      {"cpus", cpus_of(options)},
+      {"pids", options.limits.pids},
+      {"disk_bytes", options.limits.disk_bytes},
+      {"inodes", options.limits.inodes},
+      {"output_bytes", options.output_limit},
+  };
+}
+
+// One clear line, for the limits that ended the run or spoiled its result.
+std::string line_for(guest::Reason reason, const RunReport& report, const RunOptions& options) {
+  switch (reason) {
+    case guest::Reason::timeout:
+      return fmt::format("killed: time limit {} reached", format_duration(options.timeout));
+    case guest::Reason::oom:
+      return fmt::format("killed: memory limit {} reached (peak {})", format_size(options.limits.memory_bytes),
+                         format_size(report.counted.memory_peak_bytes));
+    case guest::Reason::pids:
+      return fmt::format("failed: process limit {} reached ({} more refused)", options.limits.pids,
+                         report.counted.pids_refused);
+    case guest::Reason::disk:
+      return fmt::format("failed: disk limit {} reached", format_size(options.limits.disk_bytes));
+    case guest::Reason::output_limit:
+      return fmt::format("killed: output went on far past its limit {}", format_size(options.output_limit));
+    case guest::Reason::sandbox_gone:
+      return "the sandbox ended before the program did";
+    default:
+      return "";
+  }
+}
+
+void print_lines(guest::Reason reason, const RunReport& report, const RunOptions& options) {
+  for (const auto& out : report.outs) {
+    if (!out.error.empty()) tell("--out {}: {}", out.file.sandbox_path, out.error);
+  }
+  if (options.quiet) return;
+  if (const auto line = line_for(reason, report, options); !line.empty()) tell("{}", line);
+  if (report.end.undelivered > 0)
+    tell("{} bytes of output were not read by anyone and are lost", report.end.undelivered);
+  if (!report.end.exited) return;
+  const auto out = lost(report.end.exited->out_bytes, options.output_limit);
+  const auto err = lost(report.end.exited->err_bytes, options.output_limit);
+  if (out + err > 0)
+    tell("output truncated: {} bytes of stdout and {} of stderr past --output-limit {} were dropped", out, err,
+         format_size(options.output_limit));
+  for (const auto& item : report.degraded) tell("not enforced: {}", item);
+}
+
+}  // namespace
+
+int publish(const RunReport& report, const RunOptions& options) {
+  const auto evidence = evidence_of(report);
+  const auto reason = guest::judge(evidence);
+  int status = guest::exit_status(reason, evidence);
+  if (reason == guest::Reason::cancelled && report.cancel_signal != 0) status = 128 + report.cancel_signal;
+  bool copied = true;
+  for (const auto& out : report.outs) copied = copied && out.error.empty();
+  const int returned = status == 0 && !copied ? 125 : status;
+  print_lines(reason, report, options);
+  if (!options.json) return returned;
+
+  json::object object;
+  object["exit_code"] = status;
+  object["signal"] = evidence.signal != 0 ? json::value(guest::signal_name(evidence.signal)) : json::value(nullptr);
+  object["reason"] = guest::name_of(reason);
+  put_stream(object, "stdout", report.out);
+  put_stream(object, "stderr", report.err);
+  const auto exited =
+      report.end.exited.value_or(wire::Exited{.out_bytes = report.out.size(), .err_bytes = report.err.size()});
+  object["truncated"] = {{"stdout", lost(exited.out_bytes, options.output_limit)},
+                         {"stderr", lost(exited.err_bytes, options.output_limit)}};
+  object["duration_ms"] = std::chrono::round<std::chrono::milliseconds>(report.end.wall).count();
+  // The group counts every process; without one, what init was told of those that were waited for.
+  const auto cpu_usec = report.counted.cpu_usec != 0 ? report.counted.cpu_usec : exited.cpu_usec;
+  object["cpu_ms"] = (cpu_usec + 500) / 1000;
+  object["peak_memory_bytes"] = report.counted.memory_peak_bytes;
+  object["limits"] = limits_of(options);
+  object["isolation"] = isolation_of(report, options);
+  if (!report.outs.empty()) {
+    json::array outs;
+    for (const auto& out : report.outs) {
+      json::object entry{{"path", replace_invalid_utf8(out.file.sandbox_path)},
+                         {"host", replace_invalid_utf8(out.file.host_path)}};
+      if (out.error.empty())
+        entry["bytes"] = out.bytes;
+      else
+        entry["error"] = replace_invalid_utf8(out.error);
+      outs.push_back(std::move(entry));
+    }
+    object["out"] = std::move(outs);
+  }
+  if (const auto put = put_line(json::serialize(object)); !put) {
+    tell("{}", put.error().message);
+    return 125;
+  }
+  return returned;
+}
+
+}  // namespace cove::cli

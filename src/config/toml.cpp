@@ -1,0 +1,3 @@
+// The body of toml++, compiled once.
+#define TOML_IMPLEMENTATION
+#include "config/toml.hpp"

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/budget.hpp"
+#include "config/languages.hpp"
+#include "jobs/callbacks.hpp"
+#include "jobs/execution_history.hpp"
+#include "sandbox/admission.hpp"
+#include "sandbox/kernels.hpp"
+#include "sandbox/registry.hpp"
+
+namespace cove::jobs {
+
+struct JobRequest {
+  std::string code;
+  config::Language language;
+  std::vector<std::string> arguments;
+  std::vector<std::string> variables;  // "K=V"
+  std::optional<std::string> input;
+  std::chrono::milliseconds timeout{30'000};
+  std::uint64_t output_limit = 1U << 20;
+  std::optional<std::string> event_json;    // calls handler(event) of Python code
+  std::shared_ptr<sandbox::Kernel> kernel;  // runs in it, and not in a process of its own
+  std::string callback_url;
+  std::string callback_secret;
+  Budget::Charge charge;  // what the request holds of the server's memory, until it has ended
+};
+
+// One asynchronous execution that has not ended. What it leaves is its row in the store.
+struct Job {
+  Job(boost::asio::any_io_executor executor, std::shared_ptr<sandbox::Sandbox> in, store::ExecutionRow what)
+      : sandbox(std::move(in)), row(std::move(what)), changed(std::move(executor)) {}
+
+  std::shared_ptr<sandbox::Sandbox> sandbox;
+  store::ExecutionRow row;
+  async::Signal changed;  // of status
+  bool cancelled = false;
+  std::uint64_t output_limit = 1U << 20;
+  Budget::Charge charge;
+  std::shared_ptr<sandbox::Process> process;      // once it runs, unless in a kernel
+  std::shared_ptr<sandbox::Kernel> kernel;        // it runs in
+  std::shared_ptr<sandbox::Execution> execution;  // there
+
+  [[nodiscard]] bool over() const { return row.result_json.has_value(); }
+};
+
+// Executions that nobody waits for: queued, run, remembered with their result, told of by callback. Those of a server
+// before us go on if their process does, and end with the true reason if not.
+class Jobs {
+ public:
+  static constexpr std::size_t kMostOfTenant = 256;   // that have not ended
+  static constexpr std::size_t kMostUnfinished = 64;  // of one sandbox
+
+  Jobs(sandbox::Registry& registry, sandbox::Admission& admission, Callbacks& callbacks,
+       std::function<ExecutionHistory::Limits()> history, Callbacks::Log log);
+
+  // Errc::quota when too many of the sandbox's have not ended, Errc::conflict while it is paused; what
+  // Callbacks::admit says when a callback is asked for.
+  Result<std::shared_ptr<Job>> submit(std::shared_ptr<sandbox::Sandbox> sandbox, JobRequest request,
+                                      sandbox::Admission::Share share);
+  // nullptr: it has ended, or never was.
+  [[nodiscard]] std::shared_ptr<Job> find(const std::string& id) const;
+  // It ends soon after, for this reason.
+  static void cancel(Job& job, guest::Reason reason = guest::Reason::cancelled);
+
+  // Before the registry takes over what a server before us left, and after it has.
+  Result<> remember();
+  void adopt();
+  // What runs is left to the next server: nobody waits for it here any more.
+  void let_go();
+  // The server ends, and everything in it.
+  void end_all();
+
+  // What is shown of one: what was asked, its status and, at the end, its result.
+  [[nodiscard]] boost::json::object to_json(const store::ExecutionRow& row) const;
+
+  [[nodiscard]] ExecutionHistory& history() { return history_; }
+
+ private:
+  struct Found {
+    std::string out;
+    std::string err;
+    std::string message;  // its last over the channel
+  };
+  async::Task<> run(std::shared_ptr<Job> job, JobRequest request, sandbox::Admission::Share share);
+  async::Task<> run_in_kernel(std::shared_ptr<Job> job, JobRequest request);
+  async::Task<> run_in_process(std::shared_ptr<Job> job, JobRequest request);
+  async::Task<> follow(std::shared_ptr<Job> job);
+  async::Task<> watch(std::shared_ptr<Job> job);
+  void begun(Job& job, std::chrono::milliseconds timeout);
+  void finish(const std::shared_ptr<Job>& job, std::string status, boost::json::object result);
+  void call_back(const store::ExecutionRow& row);
+  void fail_with(const std::shared_ptr<Job>& job, guest::Reason reason, std::string why);
+  async::Task<boost::json::array> artifacts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::int64_t since_unix_ms,
+                                               std::string program);
+
+  sandbox::Registry& registry_;
+  sandbox::Admission& admission_;
+  Callbacks& callbacks_;
+  ExecutionHistory history_;
+  Callbacks::Log log_;
+  std::map<std::string, std::shared_ptr<Job>> live_;
+  std::map<std::string, std::optional<sandbox::Admission::Ticket>> tickets_;
+  std::vector<store::ExecutionRow> remembered_;
+};
+
+}  // namespace cove::jobs

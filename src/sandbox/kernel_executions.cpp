@@ -1,0 +1,232 @@
+// What a kernel runs: its queue of executions, and the messages of the one that runs.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "sandbox/kernel.hpp"
+#include "sandbox/poll_interval.hpp"
+
+namespace cove::sandbox {
+namespace {
+
+using std::chrono::milliseconds;
+namespace json = boost::json;
+
+constexpr std::size_t kMaxQueued = 256;
+constexpr std::size_t kMaxReason = 500;        // bytes of its own message about why it cannot begin
+constexpr milliseconds kQuestionTime{30'000};  // of the kernel's own, when its turn has come
+
+}  // namespace
+
+void Kernel::on_event(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::channel:
+      if (broken_.empty()) on_record(event.bytes);
+      break;
+    case Event::Kind::out:
+    case Event::Kind::err:
+      // Written by what the cell started. Output while nothing runs belongs to nobody.
+      if (running_ && running_->order().op == "execute")
+        running_->add_bytes(event.kind == Event::Kind::out ? "stdout" : "stderr", event.bytes);
+      break;
+    default:
+      break;
+  }
+}
+
+void Kernel::on_record(std::string_view record) {
+  auto message = inbox_.add(record);
+  if (message) {
+    if (*message) on_message(std::move(**message));
+  } else if (message.error().code == Errc::over_limit) {
+    if (running_) running_->add_dropped_display();
+  } else {
+    on_protocol_error(message.error().message);
+  }
+}
+
+void Kernel::on_message(KernelMessage message) {
+  if (message.type == "ready") {
+    if (state_ != State::starting) return;  // one that was adopted repeats what it sent to the server before us
+    state_ = State::idle;
+    changed_.notify_all();
+    run_next();
+    return;
+  }
+  if (message.type == "failed") {
+    broken_ = replace_invalid_utf8(message.text.substr(0, kMaxReason));
+    return process_->stop(Reason::kernel_died);
+  }
+  // From a thread that a cell left behind, or for the server before us: it does not belong to the next one.
+  if (running_ && message.parent == running_->id()) on_message_of_running(std::move(message));
+}
+
+void Kernel::on_message_of_running(KernelMessage message) {
+  if (message.type == "stream") {
+    const auto name = text_of(message.content, "name");
+    if (name != "stdout" && name != "stderr") return on_protocol_error("a stream of no name");
+    running_->add_text(name, text_of(message.content, "text"));
+    return;
+  }
+  if (const auto event = event_of(message.type); !event.empty()) {
+    if (event == "display" || event == "update_display" || event == "result") check_bundle(message.content);
+    running_->add(std::string(event), std::move(message.content), message.bytes);
+    return;
+  }
+  if (is_reply(message.type)) on_reply(std::move(message));
+}
+
+void Kernel::on_reply(KernelMessage message) {
+  const auto status = text_of(message.content, "status");
+  ExecutionEnd end{.status = status == "error"     ? ExecutionEnd::Status::error
+                             : status == "aborted" ? ExecutionEnd::Status::aborted
+                                                   : ExecutionEnd::Status::ok,
+                   .reply = std::move(message.content)};
+  if (stopping_) {
+    end.reason = *stopping_;
+    end.status = ExecutionEnd::Status::error;
+  }
+  const auto done = std::exchange(running_, nullptr);
+  deadline_.cancel();
+  stopping_.reset();
+  finish(done, std::move(end), message.bytes);
+  state_ = State::idle;
+  changed_.notify_all();
+  run_next();
+}
+
+void Kernel::finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes) {
+  if (execution->end()) return;
+  const bool is_run = execution->order().op == "execute";
+  if (is_run) ++totals_->ended[end.reason];
+  execution->finish(std::move(end), reply_bytes);
+  if (is_run) recent_.add(execution);
+}
+
+// It can only have spoiled its own work. It is ended: its next message could mean anything.
+void Kernel::on_protocol_error(std::string_view why) {
+  broken_ = fmt::format("protocol error: {}", why);
+  process_->stop(Reason::kernel_died);
+}
+
+std::shared_ptr<Execution> Kernel::enqueue(ExecutionOrder order, ExecutionLimits limits) {
+  return queue_.emplace_back(std::make_shared<Execution>(sandbox_->executor(), next_id_++, limits, std::move(order)));
+}
+
+Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
+  if (state_ == State::dead) return is_dead();
+  if (queue_.size() >= kMaxQueued)
+    return fail(Errc::quota, fmt::format("{} executions wait in this kernel already", kMaxQueued));
+  json::object content{{"code", std::move(request.code)},
+                       {"silent", request.silent},
+                       {"store_history", request.store_history},
+                       {"allow_stdin", request.allow_stdin},
+                       {"colour", request.colour},
+                       {"user_expressions", std::move(request.user_expressions)}};
+  if (!request.file.empty()) content["file"] = std::move(request.file);
+  if (request.watch) content["watch"] = true;
+  ExecutionOrder order{.content = std::move(content), .timeout = request.timeout, .grace = request.grace};
+  auto execution = enqueue(std::move(order), request.limits);
+  ++executions_;
+  run_next();
+  return execution;
+}
+
+async::Task<Result<std::shared_ptr<Execution>>> Kernel::ask(std::string op, json::object content,
+                                                            std::function<bool()> abandoned) {
+  const auto self = shared_from_this();
+  if (state_ == State::dead) co_return is_dead();
+  if (queue_.size() >= kMaxQueued) co_return fail(Errc::quota, "too much waits in this kernel already");
+  ExecutionOrder order{.op = std::move(op), .content = std::move(content), .timeout = kQuestionTime};
+  const auto question = enqueue(std::move(order), {});
+  run_next();
+  while (!question->end()) {
+    co_await question->changed().wait_until(std::chrono::steady_clock::now() + kPollInterval);
+    if (!question->end() && abandoned && abandoned()) {
+      cancel(question, Reason::cancelled);
+      co_return fail(Errc::unavailable, "nobody waits for it any more");
+    }
+  }
+  const auto& end = *question->end();
+  if (end.reason == Reason::exited && end.status == ExecutionEnd::Status::ok) co_return question;
+  if (state_ == State::dead) co_return is_dead();
+  if (end.reason == Reason::exited)
+    co_return fail(Errc::conflict, fmt::format("the kernel could not answer: {}: {}", text_of(end.reply, "ename"),
+                                               text_of(end.reply, "evalue")));
+  co_return fail(Errc::conflict, fmt::format("the kernel did not answer ({})", name_of(end.reason)));
+}
+
+std::shared_ptr<Execution> Kernel::find(std::uint64_t id) const {
+  if (running_ && running_->id() == id) return running_;
+  for (const auto& execution : queue_) {
+    if (execution->id() == id) return execution;
+  }
+  return recent_.find(id);
+}
+
+void Kernel::run_next() {
+  if (state_ != State::idle || running_ || queue_.empty()) return;
+  running_ = queue_.front();
+  queue_.pop_front();
+  state_ = State::busy;
+  running_->begin();
+  process_->rebase_counters();
+  const json::object message{
+      {"op", running_->order().op}, {"id", running_->id()}, {"content", running_->take_content()}};
+  if (const auto sent = process_->send(json::serialize(message)); !sent) return;  // it died: serve() sees to it
+  if (const auto timeout = running_->order().timeout) arm(*timeout, Reason::timeout);
+  changed_.notify_all();
+}
+
+// Asked to stop, then killed.
+void Kernel::arm(milliseconds left, Reason reason) {
+  deadline_.expires_after(left);
+  deadline_.async_wait([weak = weak_from_this(), reason, of = running_->id()](boost::system::error_code failed) {
+    const auto self = weak.lock();
+    if (failed || !self || !self->running_ || self->running_->id() != of) return;
+    if (self->stopping_) {
+      self->process_->stop(reason);
+      return;
+    }
+    self->stopping_ = reason;
+    [[maybe_unused]] const auto sent = self->process_->signal(SIGINT);
+    self->arm(self->running_->order().grace, reason);
+  });
+}
+
+Result<> Kernel::interrupt() {
+  if (state_ == State::dead) return is_dead();
+  if (state_ != State::busy) return {};
+  return process_->signal(SIGINT);
+}
+
+void Kernel::cancel(const std::shared_ptr<Execution>& execution, Reason reason) {
+  if (execution->end()) return;
+  if (execution == running_) {
+    if (!stopping_) arm(milliseconds(0), reason);
+    return;
+  }
+  std::erase(queue_, execution);
+  finish(execution, {.status = ExecutionEnd::Status::aborted, .reason = reason});
+}
+
+void Kernel::cancel_all(Reason reason) {
+  for (const auto& waiting : std::exchange(queue_, {}))
+    finish(waiting, {.status = ExecutionEnd::Status::aborted, .reason = reason});
+  if (running_ && running_->order().op == "execute") cancel(running_, reason);
+}
+
+Result<> Kernel::reply_input(std::optional<std::string> value) {
+  if (!running_ || !running_->waits_for_input()) return fail(Errc::conflict, "nothing waits for input");
+  running_->on_input_answered();
+  json::object content;
+  if (value)
+    content["value"] = std::move(*value);
+  else
+    content["error"] = true;
+  const json::object message{{"op", "input_reply"}, {"id", running_->id()}, {"content", std::move(content)}};
+  return process_->send(json::serialize(message));
+}
+
+}  // namespace cove::sandbox

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "base/unique_fd.hpp"
+#include "server/services.hpp"
+
+namespace cove::server {
+
+// Reads the configuration again, with the content of its file from `file` as the supervisor sent it, and applies what
+// can change while the server runs. One that is wrong is refused and logged; the old one stays.
+void reload(Services& services, UniqueFd file);
+
+}  // namespace cove::server

@@ -1,0 +1,100 @@
+#include "server/services.hpp"
+
+namespace cove::server {
+namespace {
+
+sandbox::Registry::Options registry_options(const FrontOptions& options, const config::Live& config,
+                                            SupervisorLink& supervisor) {
+  const bool shared = config->python.zygotes == config::ZygoteSharing::everyone;
+  return {.max_sandboxes = config->max_sandboxes,
+          .enforcement = options.enforcement,
+          .zygotes = shared ? sandbox::ZygoteGroups::Sharing::everyone : sandbox::ZygoteGroups::Sharing::tenant,
+          .host_template = host_template(),
+          .ask_builder = [&supervisor](const wire::SupervisorRequest& request,
+                                       std::vector<UniqueFd> fds) { return supervisor.ask(request, std::move(fds)); },
+          .orphan_grace = [&config] { return config->sandbox.orphan_grace; }};
+}
+
+http::Router routes_of(Services& services) {
+  http::Router router;
+  doors::sandboxes::add_routes(router, services.sandboxes_door);
+  doors::execute::add_routes(router, services.execute_door);
+  doors::workspace::add_routes(router, services.workspace_door);
+  mcp_http::add_routes(router, services.mcp_endpoint);
+  doors::operators::add_routes(router, services.operator_door);
+  return router;
+}
+
+}  // namespace
+
+std::string message_of(std::exception_ptr exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown kind";
+  }
+}
+
+Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> opened_store, UniqueFd run_directory)
+    : options(std::move(front_options)),
+      config(options.config),
+      log(config->log, std::make_shared<LogSink>(std::move(options.log))),
+      store(std::move(opened_store)),
+      run_dir(std::move(run_directory)),
+      tasks(loop.get_executor(),
+            [this](std::string_view name, std::exception_ptr exception) {
+              log.error(fmt::format("task=\"{}\" failed reason=\"{}\"", name, message_of(exception)));
+            }),
+      gate(loop.get_executor()),
+      supervisor(loop.get_executor(), std::move(options.supervisor), log),
+      keys(*store, {.mode = options.needs_keys ? KeyRing::Mode::keys : KeyRing::Mode::open,
+                    .own = options.own_key,
+                    .tokens = token_check(*config(), options.token_keys),
+                    .on_first_key = [this] { supervisor.require_keys(); }}),
+      request_log(log, metrics),
+      admission(loop.get_executor(), admission_options(*config(), registry), &gate),
+      slots(loop.get_executor(), slot_options(*config()), &gate),
+      outbound(loop.get_executor(), outbound_options(*config())),
+      registry(
+          loop.get_executor(), tasks, *store, run_dir.get(), registry_options(options, config, supervisor),
+          [this](std::string_view line) { log.warn(line); }, [this] { supervisor.replace_keeper(); }),
+      callbacks(
+          loop.get_executor(), tasks, *store, outbound, [this] { return callback_options(*config()); },
+          [this](std::string_view line) { log.warn(line); }),
+      jobs(
+          registry, admission, callbacks, [this] { return history_limits(*config()); },
+          [this](std::string_view line) { log.warn(line); }),
+      installs(loop.get_executor(), registry, outbound, install_options(*config()),
+               [this](std::string_view line) { log.warn(line); }),
+      files_disk(disk_of_files(options.files.get(), options.directory)),
+      files(*store, std::move(options.files), file_options(*config(), files_disk)),
+      meter(metrics.registry()),
+      core{.registry = registry,
+           .admission = admission,
+           .authority = keys,
+           .config = config,
+           .gate = gate,
+           .tasks = tasks},
+      sandboxes_door{core, jobs, callbacks, installs},
+      execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
+      workspace_door{core, outbound},
+      mcp_door{core, installs},
+      mcp_service(loop.get_executor(), mcp_door),
+      mcp_endpoint(loop.get_executor(), {.core = core, .service = mcp_service}),
+      operator_door{.healthy = [this] { return !gate.closed() && !registry.keeper_lost(); },
+                    .metrics = [this] { return metrics.text(); },
+                    .metrics_access = config->http.metrics},
+      router(routes_of(*this)),
+      server(loop.get_executor(), http_options(*config()), router, keys,
+             {.access_log = [this](const http::AccessRecord& record) { request_log.write(record); },
+              .on_escape =
+                  [this](std::string_view where, std::exception_ptr exception) {
+                    log.error(fmt::format("handler=\"{}\" failed reason=\"{}\"", where, message_of(exception)));
+                  },
+              .warn = [this](std::string_view line) { log.warn(line); }}) {
+  set_bounds(*config(), *store, registry);
+}
+
+}  // namespace cove::server
