@@ -74,8 +74,8 @@ bool Front::take_descriptors(int* fds, std::size_t count) {
   return true;
 }
 
-bool Front::read_some(char* scratch, std::size_t size) {
-  if (!connected()) return false;
+void Front::read_some(char* scratch, std::size_t size) {
+  if (!connected()) return;
   // The front alone can reach this socket: what comes along is for us, an end of a process's pipe each.
   alignas(cmsghdr) char ancillary[CMSG_SPACE(kMostDescriptors * sizeof(int))];
   iovec data{.iov_base = scratch, .iov_len = size};
@@ -85,10 +85,10 @@ bool Front::read_some(char* scratch, std::size_t size) {
   message.msg_control = ancillary;
   message.msg_controllen = sizeof ancillary;
   const auto n = ::recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
     disconnect();
-    return false;
+    return;
   }
   if (const auto* header = CMSG_FIRSTHDR(&message);
       header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
@@ -100,7 +100,6 @@ bool Front::read_some(char* scratch, std::size_t size) {
     }
   }
   inbox_.append({scratch, static_cast<std::size_t>(n)});
-  return true;
 }
 
 }  // namespace cove::init

@@ -29,8 +29,8 @@ class Front {
   void flush();
   [[nodiscard]] std::size_t waiting() const { return outbox_.size() - sent_; }
 
-  // Reads what there is. False when there is no more to read now.
-  bool read_some(char* scratch, std::size_t size);
+  // Reads what there is, for next().
+  void read_some(char* scratch, std::size_t size);
   std::optional<wire::Frame> next() { return inbox_.next(); }
   // Descriptors that came along, in the order they did. False when there are fewer; the rest is kept for who asks next.
   bool take_descriptors(int* fds, std::size_t count);

@@ -29,6 +29,8 @@ constexpr int kReapsPerTurn = 256;
 constexpr std::int64_t kDiscardPerMilli = 256 << 10;  // bytes thrown away in a millisecond: 256 MiB a second
 constexpr std::int64_t kDiscardBurst = 4 * kDiscardPerMilli;
 constexpr std::int64_t kAcceptPause = 100;  // milliseconds
+constexpr std::int64_t kDeathPoll = 1;      // milliseconds between two looks at whether everything killed is gone
+constexpr std::int64_t kDeathWait = 2'000;  // milliseconds for that: a process stuck in the kernel must not stop us
 constexpr std::int64_t kLongestWait = 3'600'000;
 constexpr std::uint64_t kLongestLease = 1ULL << 42;  // a hundred years
 constexpr std::int64_t kLeastAlone = 15'000;         // for a server that is started again, whatever the lease
@@ -51,6 +53,9 @@ class Init {
   void watch_everything();
   void watch_streams(const Process& process);
   void hear_front();
+  void kill_everything();
+  // A killed process runs on for a moment, on another core. Until all are gone, nothing new is begun.
+  [[nodiscard]] bool everything_dying();
   void turn(Process& process);
   void throttle();
   [[nodiscard]] int poll_timeout() const;
@@ -71,6 +76,7 @@ class Init {
   std::int64_t discard_again_ = 0;  // until then nothing more is
   bool holding_back_ = false;       // a stream waits for that
   std::int64_t accept_again_ = 0;
+  std::int64_t dying_until_ = 0;  // 0: everything killed is gone
   // By the clock that also counts sleep; 0: none.
   std::int64_t lease_until_ = 0;
   std::int64_t alone_since_ = 0;
@@ -127,9 +133,21 @@ void Init::take_over(std::uint32_t id, const wire::Handover& handover) {
   front_.say(wire::FrameType::started, id, wire::encode_number(static_cast<std::uint64_t>(handover.pid)));
 }
 
+void Init::kill_everything() {
+  ::kill(-1, SIGKILL);
+  dying_until_ = now_millis() + kDeathWait;
+}
+
+bool Init::everything_dying() {
+  if (dying_until_ == 0) return false;
+  const bool gone = ::kill(-1, 0) != 0 && errno == ESRCH;
+  if (gone || now_millis() >= dying_until_) dying_until_ = 0;
+  return dying_until_ != 0;
+}
+
 void Init::handle(const wire::Frame& frame) {
   if (frame.type == wire::FrameType::kill_everything) {
-    ::kill(-1, SIGKILL);
+    kill_everything();
     return;
   }
   if (frame.type == wire::FrameType::lease) {
@@ -304,6 +322,7 @@ int Init::poll_timeout() const {
   for (const auto& process : processes_) {
     if (const auto turn = process.next_turn(); turn >= 0) within(turn);
   }
+  if (dying_until_ != 0) within(kDeathPoll);
   if (holding_back_) within(discard_again_ - now_millis());
   if (now_millis() < accept_again_) within(accept_again_ - now_millis());
   if (ends_at() > 0) within(ends_at() - boot_millis());
@@ -314,7 +333,8 @@ void Init::watch_everything() {
   watch_.clear();
   watch_.add(signals_, POLLIN);
   if (now_millis() >= accept_again_) watch_.add(front_.listener(), POLLIN);
-  watch_.add(front_.fd(), POLLIN | (front_.waiting() > 0 ? POLLOUT : 0));
+  const int front_events = (dying_until_ == 0 ? POLLIN : 0) | (front_.waiting() > 0 ? POLLOUT : 0);
+  if (front_events != 0) watch_.add(front_.fd(), front_events);
   holding_back_ = false;
   for (const auto& process : processes_) {
     watch_.add(process.report, POLLIN);
@@ -331,11 +351,15 @@ void Init::hear_front() {
     else
       accept_again_ = now_millis() + kAcceptPause;  // for want of a descriptor: it would be reported again at once
   }
+  if (everything_dying()) return;
   // One read a turn: whoever sends without end must not keep the others from being heard.
-  if (watch_.ready(front_.fd()) && front_.read_some(scratch_.data(), scratch_.size())) {
-    while (const auto frame = front_.next()) handle(*frame);
-    front_.check();
+  if (watch_.ready(front_.fd())) front_.read_some(scratch_.data(), scratch_.size());
+  while (!everything_dying()) {
+    const auto frame = front_.next();
+    if (!frame) break;
+    handle(*frame);
   }
+  front_.check();
 }
 
 bool Init::prepare() {

@@ -17,7 +17,7 @@ enum class FrameType : std::uint16_t {
   acknowledge = 4,  // output up to an offset has been delivered: its room may be used again
   signal = 5,
   resize = 6,
-  kill_everything = 7,  // SIGKILL to every process but init; each then reports its exit as usual
+  kill_everything = 7,  // SIGKILL to every process but init; frames that follow wait until all are gone
   kill_tree = 8,        // SIGKILL to a supervised process and all it started; its exit is reported as usual
   replay = 9,           // after `known`: send output from a number on, and whatever comes
   forget = 10,          // an ended process: its output will not be asked for again
