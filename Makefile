@@ -11,10 +11,12 @@ help: ## what there is to make
 setup: ## install the Debian packages that are missing; silent when nothing is
 	@scripts/setup
 
-build: setup ## leaves build/cove, and build/cove-mcp-fixtures for --mcp-fixtures
+build: ## leaves build/cove, and build/cove-mcp-fixtures for --mcp-fixtures
+	@scripts/setup run
 	@scripts/build release cove cove-mcp-fixtures
 
-run: setup ## build and serve on 127.0.0.1:8000; says what to try
+run: ## build and serve on 127.0.0.1:8000; says what to try
+	@scripts/setup run
 	@scripts/build release cove
 	@scripts/first-run build/cove
 
@@ -25,14 +27,14 @@ asan: setup ## the unit, kernel and command line tests under AddressSanitizer an
 	@scripts/build asan
 	@COVE_BUILD=build-asan scripts/test --sanitized
 
-bench: build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one run, as ratios
+bench: setup build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one run, as ratios
 	@scripts/build release jail_bench
 	@build/bench/jail_bench build/cove
 	@$(PYTHON) bench/server_bench.py --cove build/cove
 	@$(PYTHON) bench/python_bench.py --cove build/cove
 	@$(PYTHON) bench/mcp_bench.py --cove build/cove
 
-soak: build ## long runs: thousands of sandboxes, then a leak check
+soak: setup build ## long runs: thousands of sandboxes, then a leak check
 	@$(PYTHON) bench/soak.py --cove build/cove
 	@$(PYTHON) bench/server_soak.py --cove build/cove
 	@$(PYTHON) bench/python_soak.py --cove build/cove
