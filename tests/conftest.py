@@ -47,6 +47,13 @@ def pytest_configure():
     os.environ["COVE_STATE_DIR"] = str(lifeline.directory / "cove-test-state")
 
 
+def pytest_runtest_logreport(report):
+    """scripts/test wants to know what failed by the name it can be started with."""
+    if report.failed and (path := os.environ.get("COVE_TEST_FAILED")):
+        with open(path, "a") as file:
+            print(report.nodeid, file=file)
+
+
 class Run:
     """What came of one `cove run`."""
 
