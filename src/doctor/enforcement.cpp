@@ -13,7 +13,7 @@
 
 #include "doctor/limits.hpp"
 #include "doctor/probe.hpp"
-#include "keeper/identity.hpp"
+#include "host/identity.hpp"
 #include "sys/landlock.hpp"
 #include "sys/mount.hpp"
 #include "sys/privilege.hpp"
@@ -134,7 +134,7 @@ Outcome landlock_rules() {
 
 constexpr const char* kNoSandbox = "sandboxes are not made: every part of the profile stands on this one";
 
-void add_namespaces(Checks& checks, const keeper::Identity& identity) {
+void add_namespaces(Checks& checks, const host::Identity& identity) {
   const std::string allow =
       "look at user.max_user_namespaces, kernel.unprivileged_userns_clone and AppArmor below; in a container, allow it "
       "clone, unshare and mount (a seccomp profile and capabilities that fit)";
@@ -165,8 +165,8 @@ void add_namespaces(Checks& checks, const keeper::Identity& identity) {
                           in_namespaces(identity, tmpfs_with_limits)));
 }
 
-Check check_unique_uid(const Host& host, const keeper::Identity& identity) {
-  const bool shared = identity.mode == keeper::IdentityMode::one_user;
+Check check_unique_uid(const Host& host, const host::Identity& identity) {
+  const bool shared = identity.mode == host::IdentityMode::one_user;
   const Lock lock{
       .id = "unique_uid",
       .title = "one uid a sandbox",
@@ -258,7 +258,7 @@ void add_limits(Checks& checks, const Host& host) {
 
 Checks enforcement(const Host& host) {
   Checks checks;
-  if (const auto identity = keeper::choose_identity()) {
+  if (const auto identity = host::choose_identity()) {
     add_namespaces(checks, *identity);
     checks.push_back(check_unique_uid(host, *identity));
   } else {

@@ -62,8 +62,8 @@ Result<> in_child(const Probe& probe) {
   return run(0, [](pid_t) { return Result<>(); }, probe);
 }
 
-Result<> in_namespaces(const keeper::Identity& identity, const Probe& probe) {
-  const auto prepare = [&](pid_t pid) { return keeper::write_maps(identity, pid); };
+Result<> in_namespaces(const host::Identity& identity, const Probe& probe) {
+  const auto prepare = [&](pid_t pid) { return host::write_maps(identity, pid); };
   const auto as_root = [&] {
     if (!sys::set_ids(0, 0)) return failed("take an id of the new namespace");
     if (!sys::make_private()) return failed("make the mounts private");

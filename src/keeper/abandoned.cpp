@@ -44,12 +44,12 @@ std::string name_of(const struct stat& st) {
 
 struct Entry {
   std::string state_dir;
-  std::optional<Record> record;
+  std::optional<host::KeeperRecord> record;
 };
 
 Entry parse(std::string_view text) {
   const auto path = std::string(take_until(text, '\n'));
-  return {.state_dir = path, .record = parse_record(text)};
+  return {.state_dir = path, .record = host::parse_record(text)};
 }
 
 // Locked; empty when somebody else holds it, or it has been removed meanwhile.
@@ -60,7 +60,7 @@ UniqueFd hold(int list, const std::string& name, int flags) {
   return held && st.st_nlink > 0 ? std::move(entry) : UniqueFd();
 }
 
-void end_sandboxes(const Record& record) {
+void end_sandboxes(const host::KeeperRecord& record) {
   const auto space = find_user_namespace(record);
   if (space) {
     end_inits(space.get());
@@ -82,7 +82,7 @@ std::vector<std::string> names_in(int directory) {
 
 }  // namespace
 
-Result<UniqueFd> list_server(const std::string& state_dir, const Record& record) {
+Result<UniqueFd> list_server(const std::string& state_dir, const host::KeeperRecord& record) {
   const auto list = open_list();
   if (!list) return UniqueFd();
   struct stat st{};
@@ -96,7 +96,7 @@ Result<UniqueFd> list_server(const std::string& state_dir, const Record& record)
     end_sandboxes(*before.record);
   if (::ftruncate(entry.get(), 0) != 0 || ::lseek(entry.get(), 0, SEEK_SET) != 0)
     return fail_errno(errno, "empty the entry of {}", state_dir);
-  COVE_CHECK(write_all(entry.get(), fmt::format("{}\n{}", state_dir, to_text(record))));
+  COVE_CHECK(write_all(entry.get(), fmt::format("{}\n{}", state_dir, host::to_text(record))));
   return entry;
 }
 
@@ -122,9 +122,9 @@ void sweep_abandoned() {
 }
 
 void forget_if_nobody_lives(const std::string& state_dir) {
-  const auto record = read_record(state_dir);
+  const auto record = host::read_record(state_dir);
   if (record && find_user_namespace(*record)) return;
-  remove_record(state_dir);
+  host::remove_record(state_dir);
   unlist_server(state_dir);
 }
 

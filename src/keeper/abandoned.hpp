@@ -4,7 +4,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "keeper/record.hpp"
+#include "host/keeper_record.hpp"
 
 namespace cove::keeper {
 
@@ -15,7 +15,7 @@ namespace cove::keeper {
 
 // Lists the server of this state directory with what finds its sandboxes. The entry is locked for as long as the
 // descriptor is open; an empty one when there is no place for a list.
-Result<UniqueFd> list_server(const std::string& state_dir, const Record& record);
+Result<UniqueFd> list_server(const std::string& state_dir, const host::KeeperRecord& record);
 void unlist_server(const std::string& state_dir);
 
 // Ends what listed servers left that live no more and whose state directory is gone.

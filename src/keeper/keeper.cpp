@@ -25,11 +25,11 @@
 
 #include "base/io.hpp"
 #include "base/umask.hpp"
+#include "host/host_root.hpp"
+#include "host/identity.hpp"
+#include "host/keeper_record.hpp"
 #include "keeper/abandoned.hpp"
-#include "keeper/host_root.hpp"
-#include "keeper/identity.hpp"
 #include "keeper/predecessor.hpp"
-#include "keeper/record.hpp"
 #include "keeper/room.hpp"
 #include "keeper/service.hpp"
 #include "sys/landlock.hpp"
@@ -44,15 +44,15 @@ struct Birth {
   std::vector<int> callers;  // descriptors that are not for the keeper
   UniqueFd front;
   UniqueFd gate;  // end of file when our maps are written
-  IdentityMode identity;
+  host::IdentityMode identity;
   std::uint32_t uid_count;
   UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
   bool keep;
   UniqueFd lingers;
   NurseryOptions nursery;
-  RootSource root;
-  TemplateSource templates;
-  Devices devices;
+  host::RootSource root;
+  host::TemplateSource templates;
+  host::Devices devices;
   const sys::CgroupTree& tree;
 };
 
@@ -91,7 +91,7 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   char byte = 0;
   if (::read(birth.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
   birth.gate.reset();
-  if (birth.identity != IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
+  if (birth.identity != host::IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
     return fail_errno(errno, "drop supplementary groups");
   if (!sys::set_ids(0, 0)) return fail_errno(errno, "take the keeper's id");
   if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
@@ -112,8 +112,8 @@ Result<ServiceOptions> settle_in(Birth& birth) {
 }
 
 // The same at every start, so that what was left is found; no "-PID" at its end, so that nobody takes it for stale.
-std::string kept_tree_name(const Identity& identity, const std::string& state_dir) {
-  if (identity.mode == IdentityMode::root) return fmt::format("cove-keep-r{}", identity.range);
+std::string kept_tree_name(const host::Identity& identity, const std::string& state_dir) {
+  if (identity.mode == host::IdentityMode::root) return fmt::format("cove-keep-r{}", identity.range);
   struct stat st{};
   ::stat(state_dir.c_str(), &st);
   return fmt::format("cove-keep-u{:x}x{:x}", st.st_dev, st.st_ino);
@@ -145,19 +145,19 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   const UmaskScope umask(022);
   COVE_TRY(auto callers, open_descriptors());
   Keeper keeper;
-  const auto record = options.keep ? read_record(options.state_dir) : std::nullopt;
+  const auto record = options.keep ? host::read_record(options.state_dir) : std::nullopt;
   auto predecessor = record ? find_user_namespace(*record) : UniqueFd();
   if (predecessor) COVE_CHECK(end_members(predecessor.get()));
   // Nobody is left of what it tells of; its range and its groups are still the ones to use.
-  if (options.keep && !predecessor) remove_record(options.state_dir);
+  if (options.keep && !predecessor) host::remove_record(options.state_dir);
   const bool adopting = static_cast<bool>(predecessor);
   sweep_abandoned();
-  COVE_TRY(auto root, prepare_host_root(options.state_dir));
-  COVE_TRY(auto templates, prepare_templates(options.state_dir));
+  COVE_TRY(auto root, host::prepare_host_root(options.state_dir));
+  COVE_TRY(auto templates, host::prepare_templates(options.state_dir));
   COVE_TRY(auto identity,
-           choose_identity(options.keep ? options.state_dir : "", record ? record->range : std::nullopt));
-  const bool give_away = identity.mode == IdentityMode::root;
-  Devices devices;
+           host::choose_identity(options.keep ? options.state_dir : "", record ? record->range : std::nullopt));
+  const bool give_away = identity.mode == host::IdentityMode::root;
+  host::Devices devices;
   const std::string tree_name = record         ? record->cgroup_name
                                 : options.keep ? kept_tree_name(identity, options.state_dir)
                                                : fmt::format("cove-{}", ::getpid());
@@ -173,7 +173,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     if (!root.lower_mount) return fail_errno(errno, "copy the mount of {}", root.lower_path);
     COVE_TRY(templates.mount, read_only_copy_of(templates.path));
-    COVE_TRY(devices, make_devices(options.device_sets));
+    COVE_TRY(devices, host::make_devices(options.device_sets));
   }
   keeper.enforcement_ = Enforcement{
       .identity = identity.mode,
@@ -210,7 +210,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
                    .front = std::move(keeper_end),
                    .gate = std::move(gate_end),
                    .identity = identity.mode,
-                   .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count,
+                   .uid_count = identity.mode == host::IdentityMode::subuid ? identity.count + 1 : identity.count,
                    .predecessor = std::move(predecessor),
                    .keep = options.keep,
                    .lingers = std::move(lingers_end),
@@ -222,7 +222,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   }
   keeper.pid_ = clone.pid;
   keeper.pidfd_ = std::move(clone.pidfd);
-  if (!adopting) COVE_CHECK(write_maps(identity, clone.pid));
+  if (!adopting) COVE_CHECK(host::write_maps(identity, clone.pid));
   if (options.keep && adopting) {
     COVE_TRY(keeper.entry_, list_server(options.state_dir, *record));
   }
@@ -232,12 +232,12 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     if (::stat((proc + "/ns/user").c_str(), &space) != 0)
       return fail_errno(errno, "look at the keeper's user namespace");
     COVE_TRY(const auto map, read_file_at(AT_FDCWD, proc + "/uid_map"));
-    const Record fresh{.user_namespace = space.st_ino,
-                       .uid_map = words_of(map),
-                       .range = give_away ? std::optional(identity.range) : std::nullopt,
-                       .cgroup_name = tree_name,
-                       .cgroup_bases = keeper.tree_.bases()};
-    COVE_CHECK(write_record(options.state_dir, fresh));
+    const host::KeeperRecord fresh{.user_namespace = space.st_ino,
+                                   .uid_map = host::words_of(map),
+                                   .range = give_away ? std::optional(identity.range) : std::nullopt,
+                                   .cgroup_name = tree_name,
+                                   .cgroup_bases = keeper.tree_.bases()};
+    COVE_CHECK(host::write_record(options.state_dir, fresh));
     COVE_TRY(keeper.entry_, list_server(options.state_dir, fresh));
   }
   if (::write(gate.get(), "g", 1) != 1) return fail_errno(errno, "let the keeper go on");

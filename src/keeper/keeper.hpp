@@ -8,23 +8,16 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "host/identity.hpp"
 #include "keeper/nursery.hpp"
 #include "sys/cgroup.hpp"
 #include "wire/keeper_messages.hpp"
 
 namespace cove::keeper {
 
-// With what identity sandboxes run, as far as this host and this user allow.
-enum class IdentityMode : std::uint8_t {
-  root,      // a range of unprivileged ids that nobody else has; one id a sandbox
-  subuid,    // the same out of the user's subordinate range
-  one_user,  // every sandbox is the calling user: kept apart by namespaces alone
-};
-std::string_view name_of(IdentityMode mode);
-
 // What this keeper enforces. A limit that is asked for and not listed here must be refused or named as degraded.
 struct Enforcement {
-  IdentityMode identity = IdentityMode::one_user;
+  host::IdentityMode identity = host::IdentityMode::one_user;
   sys::CgroupMode cgroup = sys::CgroupMode::none;
   bool memory = false;
   bool pids = false;  // by the control group; without one by an rlimit that is exact but uncounted

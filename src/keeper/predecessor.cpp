@@ -68,7 +68,7 @@ bool first_of_its_kind(const std::string& pid) {
 
 // Every process in a leaf of the recorded tree; nullopt when there are no control groups. The tree's directory lies in
 // one that only we can write to, so nobody else can have made another of its name there.
-std::optional<std::set<pid_t>> counted_in(const Record& record) {
+std::optional<std::set<pid_t>> counted_in(const host::KeeperRecord& record) {
   std::optional<std::set<pid_t>> pids;
   for (const auto& base : record.cgroup_bases) {
     if (base.empty()) continue;
@@ -101,10 +101,10 @@ std::string uid_map_of(int user_namespace) {
   const auto map = read_all(reading.get(), 4096).value_or("");
   while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return words_of(map);
+  return host::words_of(map);
 }
 
-bool is_the_one(int user_namespace, const Record& record) {
+bool is_the_one(int user_namespace, const host::KeeperRecord& record) {
   uid_t owner = 0;
   return inode_of(user_namespace) == record.user_namespace && ::ioctl(user_namespace, NS_GET_OWNER_UID, &owner) == 0 &&
          owner == ::geteuid() && (record.uid_map.empty() || uid_map_of(user_namespace) == record.uid_map);
@@ -112,7 +112,7 @@ bool is_the_one(int user_namespace, const Record& record) {
 
 }  // namespace
 
-UniqueFd find_user_namespace(const Record& record) {
+UniqueFd find_user_namespace(const host::KeeperRecord& record) {
   const auto counted = counted_in(record);
   for (const auto& pid : processes()) {
     const auto number = static_cast<pid_t>(std::strtol(pid.c_str(), nullptr, 10));

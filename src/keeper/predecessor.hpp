@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "keeper/record.hpp"
+#include "host/keeper_record.hpp"
 
 namespace cove::keeper {
 
 // The user namespace of the keeper that wrote `record`, as long as one of its sandboxes lives in it; empty otherwise.
 // The number in the record is only where to look, since the kernel gives numbers again: that it is ours the kernel
 // says. We own it, it maps the ids that were recorded, and the sandbox is in a group of the recorded tree.
-UniqueFd find_user_namespace(const Record& record);
+UniqueFd find_user_namespace(const host::KeeperRecord& record);
 // Ends every sandbox made in this user namespace, and waits a moment for that.
 void end_inits(int user_namespace);
 // Ends a keeper that stayed behind in its user namespace, with its zygotes, and waits until they are gone.

@@ -49,7 +49,7 @@ void set_text(char (&field)[N], const std::string& text) {
   std::strncpy(field, text.c_str(), N - 1);
 }
 
-Result<> place_devices(const Devices& devices, const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
+Result<> place_devices(const host::Devices& devices, const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
   COVE_CHECK(make_directory(jail::kDevices));
   COVE_CHECK(place(devices.mount, jail::kDevices));
   for (const auto& [node, mount] : nodes) COVE_CHECK(place(mount, fmt::format("{}/0/{}", jail::kDevices, node)));
@@ -86,15 +86,15 @@ Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host) {
   return root;
 }
 
-Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource& templates) {
+Result<jail::Root> enter_room(host::RootSource& host, host::Devices& devices, host::TemplateSource& templates) {
   if (!sys::make_private()) return fail_errno(errno, "make mounts private");
   // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));
   if (!devices.mount) {
-    COVE_TRY(devices, make_devices(1));
+    COVE_TRY(devices, host::make_devices(1));
   }
   std::vector<std::pair<std::string, UniqueFd>> host_nodes;
-  for (const std::string node : kDeviceNodes) {
+  for (const std::string node : host::kDeviceNodes) {
     if (devices.nodes_inside) break;
     COVE_TRY(auto mount, device_copy_of(node));
     host_nodes.emplace_back(node, std::move(mount));

@@ -2,33 +2,14 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "host/devices.hpp"
+#include "host/host_root.hpp"
 #include "jail/plan.hpp"
-#include "keeper/devices.hpp"
 
 namespace cove::keeper {
-
-// What a sandbox's root is made of, as the host sees it.
-struct RootSource {
-  struct HostTree {
-    std::string host_path;  // "/usr"
-    std::string target;     // "usr"
-  };
-  std::string lower_path;
-  UniqueFd lower_lock;  // shared flock: nobody sweeps this root away while it is held
-  UniqueFd
-      lower_mount;  // a detached copy of lower_path when we could make one before giving up privilege; else by path
-  std::vector<HostTree> trees;
-};
-
-// The roots that were built and those that will be: the directory that holds them, seen from the room as it is then.
-struct TemplateSource {
-  std::string path;
-  UniqueFd mount;  // a detached read-only copy when we could make one before giving up privilege; else by path
-};
 
 // A detached copy of the mount of `path`, without what is mounted below it.
 Result<UniqueFd> read_only_copy_of(const std::string& path);
@@ -37,7 +18,7 @@ Result<UniqueFd> read_only_copy_of(const std::string& path);
 // from and nothing else of the host: the host's root, the templates, /proc, the device nodes. From then on nobody in
 // the keeper can open a host path, and a sandbox's mount namespace starts as a copy of this short table. Devices that
 // could not be made before are made here. Returns the host's root as paths inside the room.
-Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource& templates);
+Result<jail::Root> enter_room(host::RootSource& host, host::Devices& devices, host::TemplateSource& templates);
 // The root of a template, in the room. `host` is one that enter_room() returned: Cove's own programs are taken from it,
 // so that they are those of this binary. Errc::not_found when there is no such template.
 Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host);

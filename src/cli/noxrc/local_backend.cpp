@@ -16,7 +16,7 @@
 #include "files/unpack.hpp"
 #include "files/walk.hpp"
 #include "guest/environment.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "wire/file_commands.hpp"
 
 namespace cove::cli::noxrc {
@@ -183,7 +183,7 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
   if (::lseek(archive.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "seek");
   if (!keeper_) {
     block_cancel_signals();
-    COVE_TRY(auto keeper, keeper::Keeper::start({.state_dir = keeper::default_state_dir()}));
+    COVE_TRY(auto keeper, keeper::Keeper::start({.state_dir = host::default_state_dir()}));
     keeper_.emplace(std::move(keeper));
   }
   COVE_TRY(auto shot, OneShot::create(keeper_->link(), {.limits = {}}));

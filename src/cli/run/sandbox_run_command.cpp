@@ -17,7 +17,7 @@
 #include "guest/channel.hpp"
 #include "guest/environment.hpp"
 #include "handler/handler_outcome.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "keeper/keeper.hpp"
 
 namespace cove::cli {
@@ -149,7 +149,7 @@ struct Call {
 Attempt<HandlerReport> run(const Options& options, const Call& call) {
   const auto began = Clock::now();
   block_cancel_signals();
-  auto keeper = keeper::Keeper::start({.state_dir = keeper::default_state_dir()});
+  auto keeper = keeper::Keeper::start({.state_dir = host::default_state_dir()});
   if (!keeper) return trouble(1, keeper.error().message);
   auto shot = OneShot::create(keeper->link(), {.limits = {.memory_bytes = kMemory,
                                                           .disk_bytes = kMemory / 4 * 3,

@@ -1,4 +1,4 @@
-#include "keeper/identity.hpp"
+#include "host/identity.hpp"
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -16,9 +16,9 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "base/umask.hpp"
-#include "keeper/record.hpp"
+#include "host/keeper_record.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 namespace {
 
 // Above what systemd gives to containers and below its foreign range (systemd's UIDS-GIDS): ids that belong to nobody.
@@ -157,4 +157,4 @@ Result<> write_maps(const Identity& identity, pid_t pid) {
   return write_file_at(AT_FDCWD, base + "uid_map", fmt::format("0 {} {}\n", identity.first, identity.count));
 }
 
-}  // namespace cove::keeper
+}  // namespace cove::host

@@ -2,14 +2,23 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "keeper/keeper.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
+
+// With what identity sandboxes run, as far as this host and this user allow.
+enum class IdentityMode : std::uint8_t {
+  root,      // a range of unprivileged ids that nobody else has; one id a sandbox
+  subuid,    // the same out of the user's subordinate range
+  one_user,  // every sandbox is the calling user: kept apart by namespaces alone
+};
+std::string_view name_of(IdentityMode mode);
 
 // The ids of the keeper's user namespace: 0 is `first` on the host, and so on for `count` ids. With `subuid` 0 is the
 // calling user and the range follows from 1.
@@ -29,4 +38,4 @@ Result<Identity> choose_identity(const std::string& keeps_for = {}, std::optiona
 // Writes the maps of `pid`, which waits in a new user namespace. For `subuid` by newuidmap(1) and newgidmap(1).
 Result<> write_maps(const Identity& identity, pid_t pid);
 
-}  // namespace cove::keeper
+}  // namespace cove::host

@@ -1,23 +1,21 @@
-#include "keeper/host_root.hpp"
-
-#include "keeper/record.hpp"
+#include "host/host_root.hpp"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
 #include "base/id.hpp"
 #include "base/io.hpp"
-#include "keeper/lower.hpp"
+#include "host/keeper_record.hpp"
+#include "host/root_skeleton.hpp"
+#include "host/state_dir.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,23 +115,6 @@ Result<> build_root(const fs::path& roots, const fs::path& ready) {
 
 }  // namespace
 
-std::string default_state_dir() {
-  if (const char* set = std::getenv("COVE_STATE_DIR"); set != nullptr && *set != '\0') return set;
-  if (::geteuid() == 0) return "/var/lib/cove";
-  if (const char* xdg = std::getenv("XDG_STATE_HOME"); xdg != nullptr && *xdg == '/') return std::string(xdg) + "/cove";
-  const char* home = std::getenv("HOME");
-  // Never the common temporary directory: what lies there may be anybody's.
-  if (home == nullptr || *home != '/') {
-    const auto* user = ::getpwuid(::geteuid());
-    home = user == nullptr ? nullptr : user->pw_dir;
-  }
-  return home == nullptr || *home != '/' ? "" : std::string(home) + "/.local/state/cove";
-}
-
-std::string templates_directory(const std::string& state_dir) {
-  return state_dir + "/templates";
-}
-
 Result<TemplateSource> prepare_templates(const std::string& state_dir) {
   TemplateSource templates{.path = templates_directory(state_dir), .mount = {}};
   COVE_CHECK(make_own_directory(templates.path));
@@ -165,4 +146,4 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
   return root;
 }
 
-}  // namespace cove::keeper
+}  // namespace cove::host
