@@ -29,8 +29,8 @@
 #include "host/identity.hpp"
 #include "host/keeper_record.hpp"
 #include "keeper/abandoned.hpp"
+#include "keeper/own_root.hpp"
 #include "keeper/predecessor.hpp"
-#include "keeper/room.hpp"
 #include "keeper/service.hpp"
 #include "sys/landlock.hpp"
 #include "sys/privilege.hpp"
@@ -49,7 +49,7 @@ struct Birth {
   UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
   bool keep;
   UniqueFd lingers;
-  NurseryOptions nursery;
+  ZygoteOptions zygotes;
   host::RootSource root;
   host::TemplateSource templates;
   host::Devices devices;
@@ -98,11 +98,11 @@ Result<ServiceOptions> settle_in(Birth& birth) {
   COVE_CHECK(forget_callers_descriptors(birth.callers));
 
   ServiceOptions options;
-  COVE_TRY(options.host, enter_room(birth.root, birth.devices, birth.templates));
+  COVE_TRY(options.host, enter_own_root(birth.root, birth.devices, birth.templates));
   options.front = std::move(birth.front);
   options.keep = birth.keep;
   options.lingers = std::move(birth.lingers);
-  options.nursery = std::move(birth.nursery);
+  options.zygotes = std::move(birth.zygotes);
   options.tree = &birth.tree;
   options.device_sets = birth.devices.sets;
   // 0 is the keeper itself wherever there is more than one id to give.
@@ -214,7 +214,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
                    .predecessor = std::move(predecessor),
                    .keep = options.keep,
                    .lingers = std::move(lingers_end),
-                   .nursery = options.nursery,
+                   .zygotes = options.zygotes,
                    .root = std::move(root),
                    .templates = std::move(templates),
                    .devices = std::move(devices),

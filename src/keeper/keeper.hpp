@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "host/identity.hpp"
-#include "keeper/nursery.hpp"
+#include "keeper/zygote_group.hpp"
 #include "sys/cgroup.hpp"
 #include "wire/keeper_messages.hpp"
 
@@ -34,7 +34,7 @@ struct KeeperOptions {
   // Sandboxes outlive this keeper: when its front is gone it goes too and leaves them, and the next keeper with the
   // same state directory finds them. The caller must hold a lock on that directory.
   bool keep = false;
-  NurseryOptions nursery = {};
+  ZygoteOptions zygotes = {};
 };
 
 // The front's line to a keeper. Whoever holds it is the front: when the last holder is gone, so is the keeper.

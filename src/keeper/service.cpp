@@ -19,9 +19,9 @@
 
 #include "base/random.hpp"
 #include "jail/jail.hpp"
-#include "keeper/lines.hpp"
+#include "keeper/own_root.hpp"
 #include "keeper/predecessor.hpp"
-#include "keeper/room.hpp"
+#include "keeper/zygote_groups.hpp"
 #include "sys/landlock.hpp"
 #include "sys/process.hpp"
 #include "sys/record.hpp"
@@ -87,7 +87,7 @@ struct Sandbox {
 
 class Service {
  public:
-  explicit Service(ServiceOptions options) : options_(std::move(options)), lines_(options_.nursery) {}
+  explicit Service(ServiceOptions options) : options_(std::move(options)), zygotes_(options_.zygotes) {}
   int run();
 
  private:
@@ -95,8 +95,8 @@ class Service {
   void handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds);
   Result<> create(const wire::KeeperRequest& request, UniqueFd control);
   Result<> birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams);
-  void open_lines();
-  void tell_births();
+  void open_zygote_groups();
+  void report_births();
   [[nodiscard]] Result<jail::Root> root_of(std::uint32_t number) const;
   [[nodiscard]] Result<jail::Plan> zygote_plan(std::uint32_t root) const;
   [[nodiscard]] jail::PlanInput plan_input(const wire::KeeperRequest& request, const Sandbox& sandbox,
@@ -121,7 +121,7 @@ class Service {
   Sandbox* find(const SandboxId& id);
 
   ServiceOptions options_;
-  Lines lines_;
+  ZygoteGroups zygotes_;
   std::map<std::uint32_t, SandboxId> births_;  // on their way, by serial
   UniqueFd epoll_;
   int landlock_abi_ = sys::landlock_abi();
@@ -252,20 +252,20 @@ Result<> Service::birth(const wire::KeeperRequest& request, std::vector<UniqueFd
   // One zygote serves everybody: who has once kept it waiting, by having no processor time to spare, say, starts cold.
   if (Clock::now() < sandbox->no_births_before)
     return fail(Errc::unavailable, "births into this sandbox take too long");
-  COVE_CHECK(lines_.ask({.root = sandbox->root, .number = request.zygote},
-                        {.serial = request.serial,
-                         .init_pidfd = sandbox->process.pidfd.get(),
-                         .locks = sandbox->locks,
-                         .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
-                         .streams = std::move(streams)}));
+  COVE_CHECK(zygotes_.ask({.root = sandbox->root, .number = request.zygote},
+                          {.serial = request.serial,
+                           .init_pidfd = sandbox->process.pidfd.get(),
+                           .locks = sandbox->locks,
+                           .cgroup = sandbox->cgroup ? &*sandbox->cgroup : nullptr,
+                           .streams = std::move(streams)}));
   births_.emplace(request.serial, request.id);
   return {};
 }
 
-void Service::open_lines() {
-  if (options_.nursery.births == 0) return;
-  lines_.open([this](std::uint32_t root) { return zygote_plan(root); });
-  watch(lines_.fd(), EPOLLIN, {.number = 0, .source = Source::zygotes});
+void Service::open_zygote_groups() {
+  if (options_.zygotes.births == 0) return;
+  zygotes_.open([this](std::uint32_t root) { return zygote_plan(root); });
+  watch(zygotes_.fd(), EPOLLIN, {.number = 0, .source = Source::zygotes});
 }
 
 Result<jail::Plan> Service::zygote_plan(std::uint32_t number) const {
@@ -274,8 +274,8 @@ Result<jail::Plan> Service::zygote_plan(std::uint32_t number) const {
   return jail::make_plan(plan_input(request, {}, root), nullptr);
 }
 
-void Service::tell_births() {
-  for (const auto& done : lines_.turn()) {
+void Service::report_births() {
+  for (const auto& done : zygotes_.turn()) {
     const auto found = births_.extract(done.serial);
     if (found.empty()) continue;
     if (auto* sandbox = done.slow ? find(found.mapped()) : nullptr)
@@ -430,7 +430,7 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
     return;
   }
   if (request.verb == wire::KeeperVerb::retire_template) {
-    if (request.root != 0) lines_.retire(request.root);
+    if (request.root != 0) zygotes_.retire(request.root);
     say({.word = wire::KeeperWord::done, .serial = request.serial}, nullptr);
     return;
   }
@@ -594,7 +594,7 @@ void Service::stay_for_the_frozen() {
 int Service::run() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   watch(options_.front.get(), EPOLLIN, {.number = 0, .source = Source::front});
-  open_lines();
+  open_zygote_groups();
   while (!front_gone_ || !sandboxes_.empty()) {
     bool waiting = false;     // for a group that still empties
     bool rechecking = false;  // for a kill that is not counted yet
@@ -604,7 +604,7 @@ int Service::run() {
     }
     std::array<epoll_event, 64> events;
     int timeout = waiting ? kRemoveRetryMillis : wants_spare_ ? 0 : rechecking ? kMemoryRecheckMillis : -1;
-    if (const int due = lines_.wait_millis(); due >= 0) timeout = timeout < 0 ? due : std::min(timeout, due);
+    if (const int due = zygotes_.wait_millis(); due >= 0) timeout = timeout < 0 ? due : std::min(timeout, due);
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
     if (count == 0 && wants_spare_ && !front_gone_) make_spare_cgroup();
     for (int i = 0; i < count; ++i) {
@@ -622,10 +622,10 @@ int Service::run() {
       if (tag.source == Source::process && !sandbox.reaped) process_ended(sandbox);
       if (tag.source == Source::oom) sandbox.recheck_memory_until = Clock::now() + kMemoryRecheckFor;
     }
-    tell_births();
+    report_births();
     check_memory();
     if (front_gone_ && options_.keep) {
-      lines_.close();
+      zygotes_.close();
       spare_cgroup_.reset();
       stay_for_the_frozen();
       return 0;
@@ -635,7 +635,7 @@ int Service::run() {
       options_.front.reset();
       wants_spare_ = false;
       spare_cgroup_.reset();
-      lines_.close();
+      zygotes_.close();
       for (auto& [number, sandbox] : sandboxes_) end(sandbox);
     }
     finish_ending();

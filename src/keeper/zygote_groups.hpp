@@ -7,14 +7,14 @@
 #include <map>
 #include <vector>
 
-#include "keeper/nursery.hpp"
+#include "keeper/zygote_group.hpp"
 
 namespace cove::keeper {
 
-// Every line of zygotes there is, by root and number: those of one line share their memory's layout. The first of the
+// Every group of zygotes there is, by root and number: those of one group share their memory's layout. The first of the
 // host's root is there from the start, the others from the first birth that wants them. Memory is what lines cost, so
 // they are few, and one that nobody has used for a while makes way.
-class Lines {
+class ZygoteGroups {
  public:
   struct Key {
     std::uint32_t root = 0;
@@ -22,32 +22,32 @@ class Lines {
     auto operator<=>(const Key&) const = default;
   };
   using MakePlan = std::function<Result<jail::Plan>(std::uint32_t root)>;
-  explicit Lines(const NurseryOptions& options) : options_(options) {}
+  explicit ZygoteGroups(const ZygoteOptions& options) : options_(options) {}
   // Once, in the keeper's room.
   void open(MakePlan make_plan);
   void close();
 
-  // As Nursery::ask. Errc::unavailable also when there are too many lines already.
-  Result<> ask(Key key, Nursery::Request request);
+  // As ZygoteGroup::ask. Errc::unavailable also when there are too many lines already.
+  Result<> ask(Key key, ZygoteGroup::Request request);
   // The lines of one root go. Returns when none of their zygotes is left.
   void retire(std::uint32_t root);
-  std::vector<Nursery::Done> turn();
+  std::vector<ZygoteGroup::Done> turn();
   // Readable when turn() has something to do; -1 when there are no zygotes.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   [[nodiscard]] int wait_millis() const;
 
  private:
-  struct Line {
-    Nursery nursery;
-    std::chrono::steady_clock::time_point asked{};
+  struct Group {
+    ZygoteGroup zygotes;
+    std::chrono::steady_clock::time_point last_asked{};
   };
-  Line* find_or_open(Key key);
-  bool make_room();
+  Group* find_or_start(Key key);
+  bool evict_idle();
 
-  const NurseryOptions& options_;
+  const ZygoteOptions& options_;
   UniqueFd epoll_;
   MakePlan make_plan_;
-  std::map<Key, Line> lines_;
+  std::map<Key, Group> groups_;
 };
 
 }  // namespace cove::keeper

@@ -17,7 +17,7 @@
 
 namespace cove::keeper {
 
-struct NurseryOptions {
+struct ZygoteOptions {
   std::vector<std::string> modules;  // to load before the first birth
   std::uint32_t births = 0;          // after so many a zygote is replaced; 0: there are no zygotes
   std::chrono::seconds age{0};       // or when it is so old
@@ -25,9 +25,9 @@ struct NurseryOptions {
 
 // The keeper's zygotes. One that serves, and now and then one that warms up to take its place. Never waits for one: a
 // zygote that is cold, dead or stuck makes births fail with Errc::unavailable, and whoever wanted one starts cold.
-class Nursery {
+class ZygoteGroup {
  public:
-  explicit Nursery(NurseryOptions options) : options_(std::move(options)) {}
+  explicit ZygoteGroup(ZygoteOptions options) : options_(std::move(options)) {}
   // `plan` tells the root. Once, in the keeper's room; zygotes are started from then on.
   void open(jail::Plan plan);
 
@@ -81,7 +81,7 @@ class Nursery {
   void watch(int fd);
   [[nodiscard]] bool worn_out(const Zygote& zygote) const;
 
-  NurseryOptions options_;
+  ZygoteOptions options_;
   UniqueFd epoll_;
   std::optional<jail::Plan> plan_;
   std::optional<Zygote> serving_;

@@ -1,4 +1,4 @@
-#include "keeper/room.hpp"
+#include "keeper/own_root.hpp"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -86,7 +86,7 @@ Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host) {
   return root;
 }
 
-Result<jail::Root> enter_room(host::RootSource& host, host::Devices& devices, host::TemplateSource& templates) {
+Result<jail::Root> enter_own_root(host::RootSource& host, host::Devices& devices, host::TemplateSource& templates) {
   if (!sys::make_private()) return fail_errno(errno, "make mounts private");
   // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));

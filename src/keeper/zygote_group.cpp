@@ -1,4 +1,4 @@
-#include "keeper/nursery.hpp"
+#include "keeper/zygote_group.hpp"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -24,14 +24,14 @@ constexpr milliseconds kLongestBackOff{10'000};
 
 }  // namespace
 
-void Nursery::open(jail::Plan plan) {
+void ZygoteGroup::open(jail::Plan plan) {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (options_.births == 0 || !epoll_) return;
   plan_.emplace(std::move(plan));
   start_zygote();
 }
 
-void Nursery::close() {
+void ZygoteGroup::close() {
   plan_.reset();
   births_.clear();
   retire(serving_, Farewell::now);
@@ -44,12 +44,12 @@ void Nursery::close() {
   retired_.clear();
 }
 
-void Nursery::watch(int fd) {
+void ZygoteGroup::watch(int fd) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
 }
 
-void Nursery::start_zygote() {
+void ZygoteGroup::start_zygote() {
   std::vector<std::string> words{"/usr/bin/python3", "-I", "-B", zygote::kProgram};
   words.insert(words.end(), options_.modules.begin(), options_.modules.end());
   std::vector<char*> argv;
@@ -64,7 +64,7 @@ void Nursery::start_zygote() {
 }
 
 // It ends when its socket does.
-void Nursery::retire(std::optional<Zygote>& zygote, Farewell farewell) {
+void ZygoteGroup::retire(std::optional<Zygote>& zygote, Farewell farewell) {
   if (!zygote) return;
   if (farewell == Farewell::now) sys::kill_process(zygote->process.pidfd.get());
   zygote->process.socket.reset();
@@ -72,11 +72,11 @@ void Nursery::retire(std::optional<Zygote>& zygote, Farewell farewell) {
   zygote.reset();
 }
 
-bool Nursery::worn_out(const Zygote& zygote) const {
+bool ZygoteGroup::worn_out(const Zygote& zygote) const {
   return zygote.births >= options_.births || Clock::now() - zygote.since >= options_.age;
 }
 
-Result<> Nursery::ask(Request request) {
+Result<> ZygoteGroup::ask(Request request) {
   if (!serving_) return fail(Errc::unavailable, "no zygote is warm");
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno(errno, "pipe");
@@ -109,7 +109,7 @@ Result<> Nursery::ask(Request request) {
   return {};
 }
 
-void Nursery::hear(Zygote& zygote) {
+void ZygoteGroup::hear(Zygote& zygote) {
   zygote::Ready ready;
   while (::recv(zygote.process.socket.get(), &ready, sizeof ready, MSG_DONTWAIT) ==
          static_cast<ssize_t>(sizeof ready)) {
@@ -119,11 +119,11 @@ void Nursery::hear(Zygote& zygote) {
   }
 }
 
-bool Nursery::stuck() const {
+bool ZygoteGroup::stuck() const {
   return serving_ && serving_->done < serving_->births && Clock::now() >= serving_->at_it_since + kBirthTime;
 }
 
-std::vector<Nursery::Done> Nursery::turn() {
+std::vector<ZygoteGroup::Done> ZygoteGroup::turn() {
   std::array<epoll_event, 16> events;
   [[maybe_unused]] const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   std::vector<Done> done;
@@ -176,7 +176,7 @@ std::vector<Nursery::Done> Nursery::turn() {
   return done;
 }
 
-int Nursery::wait_millis() const {
+int ZygoteGroup::wait_millis() const {
   if (!plan_) return retired_.empty() ? -1 : 10;
   auto next = Clock::time_point::max();
   for (const auto& birth : births_) next = std::min(next, birth.until);
