@@ -59,16 +59,16 @@ ZygoteGroups::Group* ZygoteGroups::find_or_start(Key key) {
   return &group;
 }
 
-Result<> ZygoteGroups::ask(Key key, ZygoteGroup::Request request) {
+Result<> ZygoteGroups::request_birth(Key key, ZygoteGroup::Request request) {
   auto* group = find_or_start(key);
-  if (group == nullptr) return fail(Errc::unavailable, "there is no zygote, and no room for one");
+  if (group == nullptr) return fail(Errc::unavailable, "no zygote group can be started: all are in use");
   group->last_asked = Clock::now();
-  return group->zygotes.ask(std::move(request));
+  return group->zygotes.request_birth(std::move(request));
 }
 
-std::vector<ZygoteGroup::Done> ZygoteGroups::turn() {
-  std::vector<ZygoteGroup::Done> all;
-  for (auto& [key, group] : groups_) std::ranges::move(group.zygotes.turn(), std::back_inserter(all));
+std::vector<ZygoteGroup::BirthResult> ZygoteGroups::collect_births() {
+  std::vector<ZygoteGroup::BirthResult> all;
+  for (auto& [key, group] : groups_) std::ranges::move(group.zygotes.collect_births(), std::back_inserter(all));
   return all;
 }
 

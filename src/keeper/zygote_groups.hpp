@@ -11,9 +11,8 @@
 
 namespace cove::keeper {
 
-// Every group of zygotes there is, by root and number: those of one group share their memory's layout. The first of the
-// host's root is there from the start, the others from the first birth that wants them. Memory is what lines cost, so
-// they are few, and one that nobody has used for a while makes way.
+// Every group of zygotes, by root and number. The first group of the host's root is started at once, each other one by
+// the first birth that wants it. Groups cost memory: there are few, and an idle one is closed when another is wanted.
 class ZygoteGroups {
  public:
   struct Key {
@@ -23,16 +22,16 @@ class ZygoteGroups {
   };
   using MakePlan = std::function<Result<jail::Plan>(std::uint32_t root)>;
   explicit ZygoteGroups(const ZygoteOptions& options) : options_(options) {}
-  // Once, in the keeper's room.
+  // Once, in the keeper's own root.
   void open(MakePlan make_plan);
   void close();
 
-  // As ZygoteGroup::ask. Errc::unavailable also when there are too many lines already.
-  Result<> ask(Key key, ZygoteGroup::Request request);
-  // The lines of one root go. Returns when none of their zygotes is left.
+  // As ZygoteGroup::request_birth. Errc::unavailable also when there are too many groups already.
+  Result<> request_birth(Key key, ZygoteGroup::Request request);
+  // Closes the groups of one root. Returns when none of their zygotes is left.
   void retire(std::uint32_t root);
-  std::vector<ZygoteGroup::Done> turn();
-  // Readable when turn() has something to do; -1 when there are no zygotes.
+  std::vector<ZygoteGroup::BirthResult> collect_births();
+  // Readable when collect_births() has something to do; -1 when there are no zygotes.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   [[nodiscard]] int wait_millis() const;
 
@@ -42,6 +41,7 @@ class ZygoteGroups {
     std::chrono::steady_clock::time_point last_asked{};
   };
   Group* find_or_start(Key key);
+  // Closes an idle group if there are too many. False when none is idle.
   bool evict_idle();
 
   const ZygoteOptions& options_;

@@ -13,7 +13,6 @@ REASON = "// Long because"
 TO_SPLIT = {
     "src/config/keys.cpp",
     "src/http/connection.cpp",
-    "src/keeper/service.cpp",
     "src/packages/installs.cpp",
     "src/server/supervisor.cpp",
 }
