@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "init/child.hpp"
+#include "init/discard_throttle.hpp"
 #include "init/front.hpp"
+#include "init/mass_kill.hpp"
 #include "init/process.hpp"
 #include "init/watch.hpp"
 #include "wire/init_messages.hpp"
@@ -26,11 +28,7 @@ constexpr std::size_t kReadChunk = 64U << 10;
 constexpr std::size_t kOutboxRoom = 512U << 10;  // no more output is framed while this much waits for the front
 constexpr std::size_t kHistory = 1U << 20;       // of a process's output, for a front that comes back
 constexpr int kReapsPerTurn = 256;
-constexpr std::int64_t kDiscardPerMilli = 256 << 10;  // bytes thrown away in a millisecond: 256 MiB a second
-constexpr std::int64_t kDiscardBurst = 4 * kDiscardPerMilli;
 constexpr std::int64_t kAcceptPause = 100;  // milliseconds
-constexpr std::int64_t kDeathPoll = 1;      // milliseconds between two looks at whether everything killed is gone
-constexpr std::int64_t kDeathWait = 2'000;  // milliseconds for that: a process stuck in the kernel must not stop us
 constexpr std::int64_t kLongestWait = 3'600'000;
 constexpr std::uint64_t kLongestLease = 1ULL << 42;  // a hundred years
 constexpr std::int64_t kLeastAlone = 15'000;         // for a server that is started again, whatever the lease
@@ -53,11 +51,7 @@ class Init {
   void watch_everything();
   void watch_streams(const Process& process);
   void hear_front();
-  void kill_everything();
-  // A killed process runs on for a moment, on another core. Until all are gone, nothing new is begun.
-  [[nodiscard]] bool everything_dying();
   void turn(Process& process);
-  void throttle();
   [[nodiscard]] int poll_timeout() const;
   // When a sandbox that nobody drives ends by itself; 0: somebody does, or it never does.
   [[nodiscard]] std::int64_t ends_at() const {
@@ -70,13 +64,10 @@ class Init {
   std::vector<Process> processes_;  // grows only while frames are read, when nobody holds a reference
   bool ending_ = false;             // leave once everything has been said
   bool reap_again_ = false;         // more may have ended than one turn takes
-  std::uint64_t discarded_ = 0;     // bytes of output thrown away in this turn
-  std::int64_t discard_room_ = kDiscardBurst;
-  std::int64_t discard_counted_ = 0;
-  std::int64_t discard_again_ = 0;  // until then nothing more is
-  bool holding_back_ = false;       // a stream waits for that
+  DiscardThrottle throttle_;
+  bool holding_back_ = false;  // a stream waits for the throttle
   std::int64_t accept_again_ = 0;
-  std::int64_t dying_until_ = 0;  // 0: everything killed is gone
+  MassKill mass_kill_;
   // By the clock that also counts sleep; 0: none.
   std::int64_t lease_until_ = 0;
   std::int64_t alone_since_ = 0;
@@ -133,21 +124,9 @@ void Init::take_over(std::uint32_t id, const wire::Handover& handover) {
   front_.say(wire::FrameType::started, id, wire::encode_number(static_cast<std::uint64_t>(handover.pid)));
 }
 
-void Init::kill_everything() {
-  ::kill(-1, SIGKILL);
-  dying_until_ = now_millis() + kDeathWait;
-}
-
-bool Init::everything_dying() {
-  if (dying_until_ == 0) return false;
-  const bool gone = ::kill(-1, 0) != 0 && errno == ESRCH;
-  if (gone || now_millis() >= dying_until_) dying_until_ = 0;
-  return dying_until_ != 0;
-}
-
 void Init::handle(const wire::Frame& frame) {
   if (frame.type == wire::FrameType::kill_everything) {
-    kill_everything();
+    mass_kill_.start();
     return;
   }
   if (frame.type == wire::FrameType::lease) {
@@ -282,25 +261,14 @@ void Init::turn(Process& process) {
     front_.say(wire::FrameType::channel_room, process.id, wire::encode_number(process.channel_taken));
   const auto discarded_before = process.log.discarded();
   if (process.pump(watch_, scratch_.data(), scratch_.size())) front_.say(wire::FrameType::flood, process.id, {});
-  discarded_ += process.log.discarded() - discarded_before;
+  throttle_.count(process.log.discarded() - discarded_before);
   process.settle();
   tell(process);
 }
 
-// What nobody will read is thrown away at a bounded rate, over all processes together: a flood waits for its pipe, and
-// costs the host no more than a program that sleeps.
-void Init::throttle() {
-  const auto now = now_millis();
-  discard_room_ = std::min(kDiscardBurst, discard_room_ + (now - discard_counted_) * kDiscardPerMilli);
-  discard_counted_ = now;
-  discard_room_ -= static_cast<std::int64_t>(discarded_);
-  discarded_ = 0;
-  if (discard_room_ < 0) discard_again_ = now + 1 + -discard_room_ / kDiscardPerMilli;
-}
-
 void Init::watch_streams(const Process& process) {
   const bool crowded = front_.waiting() >= kOutboxRoom;
-  const bool throttled = now_millis() < discard_again_ && !process.draining();
+  const bool throttled = now_millis() < throttle_.closed_until() && !process.draining();
   for (const auto stream : wire::kStreams) {
     const bool record_waits = stream == wire::Stream::channel && !process.pending_records.empty();
     const bool held_back = throttled && process.log.discards(stream);
@@ -322,8 +290,8 @@ int Init::poll_timeout() const {
   for (const auto& process : processes_) {
     if (const auto turn = process.next_turn(); turn >= 0) within(turn);
   }
-  if (dying_until_ != 0) within(kDeathPoll);
-  if (holding_back_) within(discard_again_ - now_millis());
+  if (mass_kill_.was_pending()) within(MassKill::kPollMillis);
+  if (holding_back_) within(throttle_.closed_until() - now_millis());
   if (now_millis() < accept_again_) within(accept_again_ - now_millis());
   if (ends_at() > 0) within(ends_at() - boot_millis());
   return static_cast<int>(std::min<std::int64_t>(wait, kLongestWait));
@@ -333,7 +301,7 @@ void Init::watch_everything() {
   watch_.clear();
   watch_.add(signals_, POLLIN);
   if (now_millis() >= accept_again_) watch_.add(front_.listener(), POLLIN);
-  const int front_events = (dying_until_ == 0 ? POLLIN : 0) | (front_.waiting() > 0 ? POLLOUT : 0);
+  const int front_events = (mass_kill_.was_pending() ? 0 : POLLIN) | (front_.waiting() > 0 ? POLLOUT : 0);
   if (front_events != 0) watch_.add(front_.fd(), front_events);
   holding_back_ = false;
   for (const auto& process : processes_) {
@@ -351,10 +319,10 @@ void Init::hear_front() {
     else
       accept_again_ = now_millis() + kAcceptPause;  // for want of a descriptor: it would be reported again at once
   }
-  if (everything_dying()) return;
+  if (mass_kill_.pending()) return;
   // One read a turn: whoever sends without end must not keep the others from being heard.
   if (watch_.ready(front_.fd())) front_.read_some(scratch_.data(), scratch_.size());
-  while (!everything_dying()) {
+  while (!mass_kill_.pending()) {
     const auto frame = front_.next();
     if (!frame) break;
     handle(*frame);
@@ -394,7 +362,7 @@ int Init::run() {
     if (watch_.ready(signals_) || reap_again_) reap();
     hear_front();
     for (auto& process : processes_) turn(process);
-    throttle();
+    throttle_.update(now_millis());
     std::erase_if(processes_, [](const Process& p) {
       return (p.forgotten || p.failed) && p.is_reaped && p.supervisor < 0 && !p.log.any_open();
     });
