@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "guest/init_link.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "keeper/keeper.hpp"
 #include "sys/record.hpp"
 
@@ -224,7 +224,7 @@ void row(const std::string& what, const Samples& peer, const Samples& ours, doub
 int main(int argc, char** argv) {
   if (argc != 2) give_up("usage: jail_bench COVE");
   const std::string cove = argv[1];
-  auto keeper = keeper::Keeper::start({.state_dir = keeper::default_state_dir(), .device_sets = 64});
+  auto keeper = keeper::Keeper::start({.state_dir = host::default_state_dir(), .device_sets = 64});
   if (!keeper) give_up(keeper.error().message);
   Sandboxes sandboxes(keeper->link());
 

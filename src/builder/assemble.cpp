@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "builder/tree.hpp"
 #include "config/languages.hpp"
-#include "keeper/lower.hpp"
+#include "host/root_skeleton.hpp"
 
 namespace cove::builder {
 namespace {
@@ -39,7 +39,7 @@ Result<> check_shape(const std::string& image) {
   for (const auto* part : {"/usr", "/etc", "/var", "/var/lib", "/var/lib/dpkg"}) {
     if (!is_directory(image + part)) return fail(Errc::io, fmt::format("the packages made no directory {}", part));
   }
-  for (const auto* top : keeper::kTopLevel) {
+  for (const auto* top : host::kTopLevel) {
     if (is_directory(fmt::format("{}/{}", image, top)))
       return fail(Errc::unsupported, fmt::format("/{} of this release is no link into /usr", top));
   }
@@ -98,7 +98,7 @@ Result<Contents> assemble(const std::string& base, const std::vector<std::string
   COVE_TRY(const auto packages, read_file_at(AT_FDCWD, image + kPackages));
   contents.installed = installed_in(packages);
   if (::mkdir(lower.c_str(), 0755) != 0) return fail_errno(errno, "make {}", lower);
-  COVE_CHECK(keeper::make_lower(lower, image, keeper::EtcChoice::of_image));
+  COVE_CHECK(host::make_lower(lower, image, host::EtcChoice::of_image));
   COVE_CHECK(write_preload(base, preload));
   if (::rename((image + "/usr").c_str(), usr.c_str()) != 0) return fail_errno(errno, "move {}", usr);
   COVE_CHECK(remove_tree(image));

@@ -25,7 +25,7 @@
 #include "builder/bootstrap.hpp"
 #include "builder/inside.hpp"
 #include "builder/tree.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 
 namespace cove::builder {
 namespace {
@@ -55,7 +55,7 @@ Result<std::vector<std::string>> names_of(const char (&text)[N], bool (*good)(st
 
 class Builder {
  public:
-  explicit Builder(Job job) : job_(std::move(job)), directory_(keeper::templates_directory(job_.state_dir)) {}
+  explicit Builder(Job job) : job_(std::move(job)), directory_(host::templates_directory(job_.state_dir)) {}
   Result<> run();
 
  private:
@@ -75,7 +75,7 @@ class Builder {
 
   Job job_;
   std::string directory_;
-  keeper::Identity identity_;
+  host::Identity identity_;
   Clock::time_point until_ = Clock::now() + std::chrono::hours(1);
 };
 
@@ -155,7 +155,7 @@ Result<> Builder::build() {
     COVE_CHECK(do_inside(partial, Until::wanted, [&]() -> Result<> {
       COVE_TRY(const auto contents, assemble(kShown, order.preload));
       // Rootless, everything is the user's from here on.
-      if (identity_.mode == keeper::IdentityMode::subuid) COVE_CHECK(give_to(kShown, 0, 0));
+      if (identity_.mode == host::IdentityMode::subuid) COVE_CHECK(give_to(kShown, 0, 0));
       const int answer = job_.answer.get();
       for (const auto& language : contents.languages) say(answer, fmt::format("language {}", language));
       for (const auto& [name, version] : contents.installed) say(answer, fmt::format("installed {} {}", name, version));
@@ -185,7 +185,7 @@ Result<> Builder::remove() {
 
 Result<> Builder::sweep() {
   const auto& request = job_.request;
-  const std::span kept(request.numbers, std::min<std::size_t>(request.count, wire::kMostTemplates));
+  const std::span kept(request.numbers, std::min<std::size_t>(request.count, wire::kMaxTemplates));
   std::vector<std::string> stale;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(directory_, failed)) {
@@ -199,7 +199,7 @@ Result<> Builder::sweep() {
 }
 
 Result<> Builder::run() {
-  COVE_TRY(identity_, keeper::choose_identity());
+  COVE_TRY(identity_, host::choose_identity());
   switch (job_.request.verb) {
     case wire::SupervisorVerb::build_template:
       return build();

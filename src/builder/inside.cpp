@@ -48,9 +48,9 @@ bool settle_in(const UniqueFd& gate) {
 
 }  // namespace
 
-Result<Inside> Inside::start(const keeper::Identity& identity, const std::string& directory,
+Result<Inside> Inside::start(const host::Identity& identity, const std::string& directory,
                              const std::function<int()>& work) {
-  if (identity.mode == keeper::IdentityMode::one_user)
+  if (identity.mode == host::IdentityMode::one_user)
     return fail(Errc::unsupported,
                 "templates are built with user ids that this user does not have: run the server as root, or give the "
                 "user a range in /etc/subuid and /etc/subgid");
@@ -69,7 +69,7 @@ Result<Inside> Inside::start(const keeper::Identity& identity, const std::string
   if (::chdir("/") != 0) return fail_errno(errno, "enter /");
   inside.pid_ = clone.pid;
   inside.pidfd_ = std::move(clone.pidfd);
-  COVE_CHECK(keeper::write_maps(identity, inside.pid_));
+  COVE_CHECK(host::write_maps(identity, inside.pid_));
   if (::write(inside.lifeline_.get(), "g", 1) != 1) return fail_errno(errno, "let the work begin");
   return inside;
 }

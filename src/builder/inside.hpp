@@ -7,7 +7,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "keeper/identity.hpp"
+#include "host/identity.hpp"
 
 namespace cove::builder {
 
@@ -21,7 +21,7 @@ class Inside {
  public:
   // `work` runs in it, sees `directory` at kShown, and returns its exit status. The caller is single-threaded, and its
   // working directory is the root afterwards.
-  static Result<Inside> start(const keeper::Identity& identity, const std::string& directory,
+  static Result<Inside> start(const host::Identity& identity, const std::string& directory,
                               const std::function<int()>& work);
   Inside(Inside&& other) noexcept;
   Inside& operator=(Inside&&) = delete;

@@ -272,7 +272,7 @@ struct LoadInput {
   std::string file;                                  // --config; empty: COVE_CONFIG, else `default_file` if it exists
   std::optional<std::string> content = {};           // of that file, when somebody else has read it
   std::string default_file = "/etc/cove/cove.toml";  //
-  std::string default_state_dir;                     // keeper::default_state_dir()
+  std::string default_state_dir;                     // host::default_state_dir()
   Settings environment;                              // NAME to value; `cove_environment()` in the real program
   Settings flags;                                    // key name ("sandbox.memory") to text
 };

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "base/result.hpp"
-#include "keeper/identity.hpp"
+#include "host/identity.hpp"
 
 namespace cove::doctor {
 
@@ -22,6 +22,6 @@ using Probe = std::function<Outcome()>;
 // In a child that is otherwise like us.
 Result<> in_child(const Probe& probe);
 // In a child in new namespaces of all seven kinds, with the ids a keeper would have, as its uid 0.
-Result<> in_namespaces(const keeper::Identity& identity, const Probe& probe);
+Result<> in_namespaces(const host::Identity& identity, const Probe& probe);
 
 }  // namespace cove::doctor

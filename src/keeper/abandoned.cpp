@@ -24,17 +24,17 @@ std::string list_directory() {
   return runtime != nullptr && *runtime == '/' ? std::string(runtime) + "/cove-servers" : "";
 }
 
-// Of ours alone: what is listed decides what is ended.
+// Only a directory that nobody else can write to: what is listed decides what is ended.
 Result<UniqueFd> open_list() {
   const auto path = list_directory();
-  if (path.empty()) return fail(Errc::not_found, "there is no place for a list of servers");
+  if (path.empty()) return fail(Errc::not_found, "there is no directory for a list of servers");
   const UmaskScope umask(022);
   if (::geteuid() == 0) ::mkdir("/run/cove", 0755);
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, "make {}", path);
   COVE_TRY(auto list, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   struct stat st{};
   if (::fstat(list.get(), &st) != 0 || st.st_uid != ::geteuid() || (st.st_mode & 0022) != 0)
-    return fail(Errc::denied, fmt::format("{} belongs to or can be written by someone else", path));
+    return fail(Errc::denied, fmt::format("{} belongs to or can be written by another user", path));
   return list;
 }
 
@@ -44,12 +44,12 @@ std::string name_of(const struct stat& st) {
 
 struct Entry {
   std::string state_dir;
-  std::optional<Record> record;
+  std::optional<host::KeeperRecord> record;
 };
 
 Entry parse(std::string_view text) {
   const auto path = std::string(take_until(text, '\n'));
-  return {.state_dir = path, .record = parse_record(text)};
+  return {.state_dir = path, .record = host::parse_record(text)};
 }
 
 // Locked; empty when somebody else holds it, or it has been removed meanwhile.
@@ -60,7 +60,7 @@ UniqueFd hold(int list, const std::string& name, int flags) {
   return held && st.st_nlink > 0 ? std::move(entry) : UniqueFd();
 }
 
-void end_sandboxes(const Record& record) {
+void end_sandboxes(const host::KeeperRecord& record) {
   const auto space = find_user_namespace(record);
   if (space) {
     end_inits(space.get());
@@ -82,13 +82,14 @@ std::vector<std::string> names_in(int directory) {
 
 }  // namespace
 
-Result<UniqueFd> list_server(const std::string& state_dir, const Record& record) {
+Result<UniqueFd> list_server(const std::string& state_dir, const host::KeeperRecord& record) {
   const auto list = open_list();
   if (!list) return UniqueFd();
   struct stat st{};
   if (::stat(state_dir.c_str(), &st) != 0) return fail_errno(errno, "look at {}", state_dir);
   auto entry = hold(list->get(), name_of(st), O_CREAT);
-  if (!entry) return fail(Errc::exists, fmt::format("the entry of {} in the list of servers is held", state_dir));
+  if (!entry)
+    return fail(Errc::exists, fmt::format("another process holds the entry of {} in the list of servers", state_dir));
   // The directory of another server had this number, and is gone.
   const auto before = parse(read_all(entry.get(), 65536).value_or(""));
   if (before.record && before.record->user_namespace != record.user_namespace &&
@@ -96,7 +97,7 @@ Result<UniqueFd> list_server(const std::string& state_dir, const Record& record)
     end_sandboxes(*before.record);
   if (::ftruncate(entry.get(), 0) != 0 || ::lseek(entry.get(), 0, SEEK_SET) != 0)
     return fail_errno(errno, "empty the entry of {}", state_dir);
-  COVE_CHECK(write_all(entry.get(), fmt::format("{}\n{}", state_dir, to_text(record))));
+  COVE_CHECK(write_all(entry.get(), fmt::format("{}\n{}", state_dir, host::to_text(record))));
   return entry;
 }
 
@@ -122,9 +123,9 @@ void sweep_abandoned() {
 }
 
 void forget_if_nobody_lives(const std::string& state_dir) {
-  const auto record = read_record(state_dir);
+  const auto record = host::read_record(state_dir);
   if (record && find_user_namespace(*record)) return;
-  remove_record(state_dir);
+  host::remove_record(state_dir);
   unlist_server(state_dir);
 }
 

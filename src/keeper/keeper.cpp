@@ -25,12 +25,12 @@
 
 #include "base/io.hpp"
 #include "base/umask.hpp"
+#include "host/host_root.hpp"
+#include "host/identity.hpp"
+#include "host/keeper_record.hpp"
 #include "keeper/abandoned.hpp"
-#include "keeper/host_root.hpp"
-#include "keeper/identity.hpp"
+#include "keeper/own_root.hpp"
 #include "keeper/predecessor.hpp"
-#include "keeper/record.hpp"
-#include "keeper/room.hpp"
 #include "keeper/service.hpp"
 #include "sys/landlock.hpp"
 #include "sys/privilege.hpp"
@@ -40,23 +40,24 @@
 namespace cove::keeper {
 namespace {
 
-struct Birth {
+// What the new process needs of the one that starts it.
+struct Inheritance {
   std::vector<int> callers;  // descriptors that are not for the keeper
   UniqueFd front;
-  UniqueFd gate;  // end of file when our maps are written
-  IdentityMode identity;
+  UniqueFd gate;  // a byte comes when our id maps are written
+  host::IdentityMode identity;
   std::uint32_t uid_count;
   UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
   bool keep;
   UniqueFd lingers;
-  NurseryOptions nursery;
-  RootSource root;
-  TemplateSource templates;
-  Devices devices;
+  ZygoteOptions zygotes;
+  host::RootSource root;
+  host::TemplateSource templates;
+  host::Devices devices;
   const sys::CgroupTree& tree;
 };
 
-// Those that the caller had before it began to start a keeper.
+// The descriptors the caller had before it began to start a keeper.
 Result<std::vector<int>> open_descriptors() {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
   if (!directory) return fail_errno(errno, "list the open descriptors");
@@ -70,7 +71,7 @@ Result<std::vector<int>> open_descriptors() {
   return found;
 }
 
-// A pipe, a log or a lock of the caller must not live on in us.
+// A pipe, a log or a lock of the caller must not stay open in the keeper.
 Result<> forget_callers_descriptors(const std::vector<int>& callers) {
   for (const int fd : callers) ::close(fd);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -81,51 +82,51 @@ Result<> forget_callers_descriptors(const std::vector<int>& callers) {
   return {};
 }
 
-Result<ServiceOptions> settle_in(Birth& birth) {
-  if (birth.predecessor) {
-    if (::setns(birth.predecessor.get(), CLONE_NEWUSER) != 0)
-      return fail_errno(errno, "join the user namespace of the keeper before");
-    birth.predecessor.reset();
+Result<ServiceOptions> prepare_service(Inheritance& inherited) {
+  if (inherited.predecessor) {
+    if (::setns(inherited.predecessor.get(), CLONE_NEWUSER) != 0)
+      return fail_errno(errno, "join the user namespace of the previous keeper");
+    inherited.predecessor.reset();
     if (::unshare(CLONE_NEWNS) != 0) return fail_errno(errno, "make the keeper's mount namespace");
   }
   char byte = 0;
-  if (::read(birth.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
-  birth.gate.reset();
-  if (birth.identity != IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
+  if (::read(inherited.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
+  inherited.gate.reset();
+  if (inherited.identity != host::IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
     return fail_errno(errno, "drop supplementary groups");
   if (!sys::set_ids(0, 0)) return fail_errno(errno, "take the keeper's id");
   if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
-  COVE_CHECK(forget_callers_descriptors(birth.callers));
+  COVE_CHECK(forget_callers_descriptors(inherited.callers));
 
   ServiceOptions options;
-  COVE_TRY(options.host, enter_room(birth.root, birth.devices, birth.templates));
-  options.front = std::move(birth.front);
-  options.keep = birth.keep;
-  options.lingers = std::move(birth.lingers);
-  options.nursery = std::move(birth.nursery);
-  options.tree = &birth.tree;
-  options.device_sets = birth.devices.sets;
+  COVE_TRY(options.host, enter_own_root(inherited.root, inherited.devices, inherited.templates));
+  options.front = std::move(inherited.front);
+  options.keep = inherited.keep;
+  options.lingers = std::move(inherited.lingers);
+  options.zygotes = std::move(inherited.zygotes);
+  options.tree = &inherited.tree;
+  options.device_sets = inherited.devices.sets;
   // 0 is the keeper itself wherever there is more than one id to give.
-  options.first_uid = birth.uid_count > 1 ? 1 : 0;
-  options.uid_count = birth.uid_count > 1 ? birth.uid_count - 1 : 1;
+  options.first_uid = inherited.uid_count > 1 ? 1 : 0;
+  options.uid_count = inherited.uid_count > 1 ? inherited.uid_count - 1 : 1;
   return options;
 }
 
 // The same at every start, so that what was left is found; no "-PID" at its end, so that nobody takes it for stale.
-std::string kept_tree_name(const Identity& identity, const std::string& state_dir) {
-  if (identity.mode == IdentityMode::root) return fmt::format("cove-keep-r{}", identity.range);
+std::string kept_tree_name(const host::Identity& identity, const std::string& state_dir) {
+  if (identity.mode == host::IdentityMode::root) return fmt::format("cove-keep-r{}", identity.range);
   struct stat st{};
   ::stat(state_dir.c_str(), &st);
   return fmt::format("cove-keep-u{:x}x{:x}", st.st_dev, st.st_ino);
 }
 
-[[noreturn]] void become_keeper(Birth birth) {
+[[noreturn]] void become_keeper(Inheritance inherited) {
   ::prctl(PR_SET_NAME, "cove-keeper");
   ::setsid();  // Ctrl-C is the front's to handle
   ::signal(SIGPIPE, SIG_IGN);
   sys::raise_descriptor_limit();  // each sandbox costs some
-  const int front = birth.front.get();
-  auto options = settle_in(birth);
+  const int front = inherited.front.get();
+  auto options = prepare_service(inherited);
   if (!options) {
     wire::KeeperReply reply{.word = wire::KeeperWord::not_started};
     wire::set_error(reply, options.error());
@@ -145,19 +146,19 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   const UmaskScope umask(022);
   COVE_TRY(auto callers, open_descriptors());
   Keeper keeper;
-  const auto record = options.keep ? read_record(options.state_dir) : std::nullopt;
+  const auto record = options.keep ? host::read_record(options.state_dir) : std::nullopt;
   auto predecessor = record ? find_user_namespace(*record) : UniqueFd();
   if (predecessor) COVE_CHECK(end_members(predecessor.get()));
-  // Nobody is left of what it tells of; its range and its groups are still the ones to use.
-  if (options.keep && !predecessor) remove_record(options.state_dir);
+  // No sandbox of that record is left; its range and its groups are used again.
+  if (options.keep && !predecessor) host::remove_record(options.state_dir);
   const bool adopting = static_cast<bool>(predecessor);
   sweep_abandoned();
-  COVE_TRY(auto root, prepare_host_root(options.state_dir));
-  COVE_TRY(auto templates, prepare_templates(options.state_dir));
+  COVE_TRY(auto root, host::prepare_host_root(options.state_dir));
+  COVE_TRY(auto templates, host::prepare_templates(options.state_dir));
   COVE_TRY(auto identity,
-           choose_identity(options.keep ? options.state_dir : "", record ? record->range : std::nullopt));
-  const bool give_away = identity.mode == IdentityMode::root;
-  Devices devices;
+           host::choose_identity(options.keep ? options.state_dir : "", record ? record->range : std::nullopt));
+  const bool give_away = identity.mode == host::IdentityMode::root;
+  host::Devices devices;
   const std::string tree_name = record         ? record->cgroup_name
                                 : options.keep ? kept_tree_name(identity, options.state_dir)
                                                : fmt::format("cove-{}", ::getpid());
@@ -173,7 +174,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     root.lower_mount.reset(::open_tree(AT_FDCWD, root.lower_path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     if (!root.lower_mount) return fail_errno(errno, "copy the mount of {}", root.lower_path);
     COVE_TRY(templates.mount, read_only_copy_of(templates.path));
-    COVE_TRY(devices, make_devices(options.device_sets));
+    COVE_TRY(devices, host::make_devices(options.device_sets));
   }
   keeper.enforcement_ = Enforcement{
       .identity = identity.mode,
@@ -200,8 +201,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   auto clone =
       sys::clone_process({.namespaces = adopting ? 0U : static_cast<std::uint64_t>(CLONE_NEWUSER | CLONE_NEWNS),
                           .cgroup_fd = keeper.tree_.keeper_fd()});
-  if (clone.pid < 0)
-    return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
+  if (clone.pid < 0) return fail_errno(errno, "make the keeper's user namespace (`cove doctor` checks what it needs)");
   if (clone.pid == 0) {
     gate.reset();
     keeper.link_ = {};
@@ -210,11 +210,11 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
                    .front = std::move(keeper_end),
                    .gate = std::move(gate_end),
                    .identity = identity.mode,
-                   .uid_count = identity.mode == IdentityMode::subuid ? identity.count + 1 : identity.count,
+                   .uid_count = identity.mode == host::IdentityMode::subuid ? identity.count + 1 : identity.count,
                    .predecessor = std::move(predecessor),
                    .keep = options.keep,
                    .lingers = std::move(lingers_end),
-                   .nursery = options.nursery,
+                   .zygotes = options.zygotes,
                    .root = std::move(root),
                    .templates = std::move(templates),
                    .devices = std::move(devices),
@@ -222,7 +222,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   }
   keeper.pid_ = clone.pid;
   keeper.pidfd_ = std::move(clone.pidfd);
-  if (!adopting) COVE_CHECK(write_maps(identity, clone.pid));
+  if (!adopting) COVE_CHECK(host::write_maps(identity, clone.pid));
   if (options.keep && adopting) {
     COVE_TRY(keeper.entry_, list_server(options.state_dir, *record));
   }
@@ -232,12 +232,12 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
     if (::stat((proc + "/ns/user").c_str(), &space) != 0)
       return fail_errno(errno, "look at the keeper's user namespace");
     COVE_TRY(const auto map, read_file_at(AT_FDCWD, proc + "/uid_map"));
-    const Record fresh{.user_namespace = space.st_ino,
-                       .uid_map = words_of(map),
-                       .range = give_away ? std::optional(identity.range) : std::nullopt,
-                       .cgroup_name = tree_name,
-                       .cgroup_bases = keeper.tree_.bases()};
-    COVE_CHECK(write_record(options.state_dir, fresh));
+    const host::KeeperRecord fresh{.user_namespace = space.st_ino,
+                                   .uid_map = host::words_of(map),
+                                   .range = give_away ? std::optional(identity.range) : std::nullopt,
+                                   .cgroup_name = tree_name,
+                                   .cgroup_bases = keeper.tree_.bases()};
+    COVE_CHECK(host::write_record(options.state_dir, fresh));
     COVE_TRY(keeper.entry_, list_server(options.state_dir, fresh));
   }
   if (::write(gate.get(), "g", 1) != 1) return fail_errno(errno, "let the keeper go on");

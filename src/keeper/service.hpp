@@ -4,7 +4,7 @@
 
 #include "base/unique_fd.hpp"
 #include "jail/plan.hpp"
-#include "keeper/nursery.hpp"
+#include "keeper/zygote_group.hpp"
 #include "sys/cgroup.hpp"
 
 namespace cove::keeper {
@@ -18,7 +18,7 @@ struct ServiceOptions {
   jail::Root host;
   std::uint32_t device_sets = 1;
   std::uint32_t first_uid = 0;  // ids for sandboxes, in the keeper's user namespace
-  NurseryOptions nursery;
+  ZygoteOptions zygotes;
   std::uint32_t uid_count = 1;  // 1: every sandbox has the same (rootless without a subordinate range)
 };
 

@@ -257,7 +257,7 @@ Result<> Supervisor::start_keeper() {
                             {.state_dir = config_.state_dir,
                              .device_sets = kDeviceSets,
                              .keep = true,
-                             .nursery = {.modules = config_.python.preload,
+                             .zygotes = {.modules = config_.python.preload,
                                          .births = config_.python.warm ? config_.python.zygote_births : 0,
                                          .age = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_age)}}));
   keeper_.emplace(std::move(keeper));

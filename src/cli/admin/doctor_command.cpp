@@ -17,7 +17,7 @@
 #include "doctor/enforcement.hpp"
 #include "doctor/host_baseline.hpp"
 #include "doctor/report.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "keeper/keeper.hpp"
 
 namespace cove::cli {
@@ -73,7 +73,7 @@ void append(doctor::Checks& checks, doctor::Checks more) {
 
 int doctor_command(const DoctorOptions& options) {
   block_cancel_signals();
-  const auto state_dir = options.state_dir.empty() ? keeper::default_state_dir() : options.state_dir;
+  const auto state_dir = options.state_dir.empty() ? host::default_state_dir() : options.state_dir;
   const auto languages = config::Languages::built_in();
   if (!languages) {
     tell("{}", languages.error().message);

@@ -15,7 +15,7 @@
 #include "base/umask.hpp"
 #include "base/units.hpp"
 #include "cli/console.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "server/front_home.hpp"
 #include "store/secret.hpp"
 #include "store/store.hpp"
@@ -124,7 +124,7 @@ Result<store::KeyRow> new_row(const KeyArguments& arguments) {
 // --- The database ---
 
 std::string state_dir_of(const KeyArguments& arguments) {
-  return arguments.state_dir.empty() ? keeper::default_state_dir() : arguments.state_dir;
+  return arguments.state_dir.empty() ? host::default_state_dir() : arguments.state_dir;
 }
 
 Result<> make_state_dir(const std::string& path) {
@@ -283,7 +283,7 @@ void describe(CLI::App& command, KeyArguments& arguments) {
       "  cove key revoke key_abcdefghijklmnop");
   const auto common = [&](CLI::App* action, KeyAction which) {
     action->add_option("--state-dir", arguments.state_dir,
-                       "Of the server it is for (default " + keeper::default_state_dir() + ")");
+                       "Of the server it is for (default " + host::default_state_dir() + ")");
     action->add_flag("--json", arguments.json, "Print one JSON object instead of text");
     action->callback([&arguments, which] { arguments.action = which; });
   };

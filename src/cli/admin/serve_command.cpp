@@ -6,7 +6,7 @@
 
 #include "cli/console.hpp"
 #include "cli/fixtures_program.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "server/route_table.hpp"
 #include "server/supervisor.hpp"
 
@@ -14,7 +14,7 @@ namespace cove::cli {
 
 int serve_command(const ConfigFlags& flags) {
   const config::LoadInput input{.file = flags.file(),
-                                .default_state_dir = keeper::default_state_dir(),
+                                .default_state_dir = host::default_state_dir(),
                                 .environment = config::cove_environment(),
                                 .flags = flags.given()};
   const auto config = config::load(input);

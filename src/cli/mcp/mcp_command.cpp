@@ -12,7 +12,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/mcp/private_server.hpp"
 #include "client/websocket.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 
 namespace cove::cli {
 namespace {
@@ -123,7 +123,7 @@ class Pump {
 std::string state_dir_of(const McpArguments& arguments) {
   if (!arguments.state_dir.empty()) return std::filesystem::absolute(arguments.state_dir).lexically_normal().string();
   if (const char* set = std::getenv("COVE_STATE_DIR"); set != nullptr && *set != '\0') return set;
-  const auto usual = keeper::default_state_dir();
+  const auto usual = host::default_state_dir();
   return usual.empty() ? "" : usual + "-mcp";  // beside that of `cove serve`, which may run as well
 }
 

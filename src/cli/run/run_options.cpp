@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/units.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 
 namespace cove::cli {
 namespace {
@@ -137,7 +137,7 @@ void describe(CLI::App& command, RunArguments& arguments) {
                          "Run although this host cannot enforce every limit; the result names them"),
         "Isolation");
   group(command.add_option("--state-dir", arguments.state_dir,
-                           "Where Cove keeps what it builds once (default " + keeper::default_state_dir() + ")"),
+                           "Where Cove keeps what it builds once (default " + host::default_state_dir() + ")"),
         "Isolation");
   group(command.add_flag("--json", arguments.json, "Print one JSON object instead of the streams"), "Output");
   group(command.add_flag("-q,--quiet", arguments.quiet, "No line of our own on stderr when a limit ended the run"),
@@ -208,7 +208,7 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
     return fail(Errc::not_found,
                 fmt::format("--template: there is no template '{}'; there is host", arguments.template_name));
   options.standard_input = arguments.standard_input.empty() ? "inherit" : arguments.standard_input;
-  options.state_dir = arguments.state_dir.empty() ? keeper::default_state_dir() : arguments.state_dir;
+  options.state_dir = arguments.state_dir.empty() ? host::default_state_dir() : arguments.state_dir;
   options.json = arguments.json;
   options.quiet = arguments.quiet;
   options.terminal = arguments.terminal;

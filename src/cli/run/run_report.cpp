@@ -50,8 +50,8 @@ json::object isolation_of(const RunReport& report, const RunOptions& options) {
   for (const auto& item : report.degraded) degraded.emplace_back(item);
   return {
       {"backend", "jail"},
-      {"mode", keeper::name_of(enforcement.identity)},
-      {"unique_uid", enforcement.identity != keeper::IdentityMode::one_user},
+      {"mode", host::name_of(enforcement.identity)},
+      {"unique_uid", enforcement.identity != host::IdentityMode::one_user},
       {"namespaces", {"user", "mount", "pid", "net", "ipc", "uts", "cgroup"}},
       {"cgroup", sys::name_of(enforcement.cgroup)},
       {"seccomp", fmt::format("default-{:016x}", sys::default_seccomp_hash())},

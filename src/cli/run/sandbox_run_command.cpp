@@ -17,7 +17,7 @@
 #include "guest/channel.hpp"
 #include "guest/environment.hpp"
 #include "handler/handler_outcome.hpp"
-#include "keeper/host_root.hpp"
+#include "host/state_dir.hpp"
 #include "keeper/keeper.hpp"
 
 namespace cove::cli {
@@ -149,7 +149,7 @@ struct Call {
 Attempt<HandlerReport> run(const Options& options, const Call& call) {
   const auto began = Clock::now();
   block_cancel_signals();
-  auto keeper = keeper::Keeper::start({.state_dir = keeper::default_state_dir()});
+  auto keeper = keeper::Keeper::start({.state_dir = host::default_state_dir()});
   if (!keeper) return trouble(1, keeper.error().message);
   auto shot = OneShot::create(keeper->link(), {.limits = {.memory_bytes = kMemory,
                                                           .disk_bytes = kMemory / 4 * 3,
@@ -190,7 +190,7 @@ Attempt<HandlerReport> run(const Options& options, const Call& call) {
     return trouble(kTimedOut, fmt::format("Execution timed out after {} seconds", options.timeout));
   const handler::HandlerEnd ended{.reason = reason, .exit_status = guest::exit_status(reason, evidence)};
   const auto outcome =
-      handler::outcome_of(ended, guest::last_of({feed.heard.begin(), feed.heard.end()}, handler::kResultLimit));
+      handler::outcome_of(ended, guest::last_of({feed.received.begin(), feed.received.end()}, handler::kResultLimit));
   HandlerReport report{.exit_code = outcome.exit_code,
                        .out = replace_invalid_utf8(feed.out.captured),
                        .err = replace_invalid_utf8(feed.err.captured) + outcome.note,

@@ -234,7 +234,7 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
         {"pids", row.pids},
         {"cpuMillis", row.cpu_millis}}},
       {"isolation",
-       {{"identity", keeper::name_of(enforced.identity)},
+       {{"identity", host::name_of(enforced.identity)},
         {"cgroup", sys::name_of(enforced.cgroup)},
         {"landlock", enforced.landlock_abi},
         {"seccomp", true},

@@ -159,7 +159,7 @@ Task<Answer> post_template(Services& services, http::Exchange& exchange) {
   COVE_CO_CHECK(check_operator(services, exchange.request()));
   COVE_CO_TRY(const auto body, std::move(read));
   COVE_CO_CHECK(check_serving(services));
-  if (services.registry.enforcement().identity == keeper::IdentityMode::one_user) {
+  if (services.registry.enforcement().identity == host::IdentityMode::one_user) {
     co_return fail(Errc::unsupported,
                    "this server has one user id for everything: templates are built "
                    "as root, or with a range in /etc/subuid and /etc/subgid");

@@ -1,4 +1,4 @@
-#include "keeper/nursery.hpp"
+#include "keeper/zygote_group.hpp"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -17,25 +17,25 @@ namespace cove::keeper {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr std::chrono::seconds kBirthTime{2};     // longer than this, and the zygote is stuck
-constexpr std::chrono::seconds kWarmingTime{60};  // to load its modules
-constexpr milliseconds kFirstBackOff{50};
-constexpr milliseconds kLongestBackOff{10'000};
+constexpr std::chrono::seconds kBirthTimeout{2};     // longer than this, and the zygote is stuck
+constexpr std::chrono::seconds kWarmingTimeout{60};  // to load its modules
+constexpr milliseconds kMinBackOff{50};
+constexpr milliseconds kMaxBackOff{10'000};
 
 }  // namespace
 
-void Nursery::open(jail::Plan plan) {
+void ZygoteGroup::open(jail::Plan plan) {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (options_.births == 0 || !epoll_) return;
   plan_.emplace(std::move(plan));
   start_zygote();
 }
 
-void Nursery::close() {
+void ZygoteGroup::close() {
   plan_.reset();
   births_.clear();
-  retire(serving_, Farewell::now);
-  retire(warming_, Farewell::now);
+  retire(serving_, Retirement::kill);
+  retire(warming_, Retirement::kill);
   for (const auto& retired : retired_) {
     sys::kill_process(retired.process.pidfd.get());
     siginfo_t info{};
@@ -44,19 +44,19 @@ void Nursery::close() {
   retired_.clear();
 }
 
-void Nursery::watch(int fd) {
+void ZygoteGroup::watch(int fd) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
 }
 
-void Nursery::start_zygote() {
+void ZygoteGroup::start_zygote() {
   std::vector<std::string> words{"/usr/bin/python3", "-I", "-B", zygote::kProgram};
   words.insert(words.end(), options_.modules.begin(), options_.modules.end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   auto started = zygote::start(*plan_, argv.data());
-  back_off_ = std::clamp(back_off_ * 2, kFirstBackOff, kLongestBackOff);
+  back_off_ = std::clamp(back_off_ * 2, kMinBackOff, kMaxBackOff);
   next_start_ = Clock::now() + back_off_;
   if (!started) return;  // tried again later; until then everything starts cold
   warming_.emplace(Zygote{.process = std::move(*started), .number = next_number_++, .since = Clock::now()});
@@ -64,27 +64,27 @@ void Nursery::start_zygote() {
 }
 
 // It ends when its socket does.
-void Nursery::retire(std::optional<Zygote>& zygote, Farewell farewell) {
+void ZygoteGroup::retire(std::optional<Zygote>& zygote, Retirement how) {
   if (!zygote) return;
-  if (farewell == Farewell::now) sys::kill_process(zygote->process.pidfd.get());
+  if (how == Retirement::kill) sys::kill_process(zygote->process.pidfd.get());
   zygote->process.socket.reset();
-  retired_.push_back({.process = std::move(zygote->process), .until = Clock::now() + kBirthTime});
+  retired_.push_back({.process = std::move(zygote->process), .until = Clock::now() + kBirthTimeout});
   zygote.reset();
 }
 
-bool Nursery::worn_out(const Zygote& zygote) const {
+bool ZygoteGroup::worn_out(const Zygote& zygote) const {
   return zygote.births >= options_.births || Clock::now() - zygote.since >= options_.age;
 }
 
-Result<> Nursery::ask(Request request) {
+Result<> ZygoteGroup::request_birth(Request request) {
   if (!serving_) return fail(Errc::unavailable, "no zygote is warm");
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno(errno, "pipe");
-  Birth birth{.serial = request.serial,
-              .report = UniqueFd(ends[0]),
-              .until = Clock::now() + kBirthTime,
-              .zygote = serving_->number,
-              .order = serving_->births + 1};
+  PendingBirth birth{.serial = request.serial,
+                     .report = UniqueFd(ends[0]),
+                     .until = Clock::now() + kBirthTimeout,
+                     .zygote = serving_->number,
+                     .order = serving_->births + 1};
   const UniqueFd report(ends[1]);
   zygote::BirthRequest record{.locks = request.locks};
   std::vector<int> fds{request.init_pidfd, report.get()};
@@ -101,34 +101,34 @@ Result<> Nursery::ask(Request request) {
   }
   // Never waits: a zygote with a full socket is a stuck one.
   if (sys::send_record(serving_->process.socket.get(), std::as_bytes(std::span(&record, 1)), fds) < 0)
-    return fail(Errc::unavailable, "the zygote takes no more");
-  if (serving_->done == serving_->births) serving_->at_it_since = birth.until - kBirthTime;
+    return fail(Errc::unavailable, "the zygote is busy");
+  if (serving_->done == serving_->births) serving_->busy_since = birth.until - kBirthTimeout;
   ++serving_->births;
   watch(birth.report.get());
   births_.push_back(std::move(birth));
   return {};
 }
 
-void Nursery::hear(Zygote& zygote) {
+void ZygoteGroup::read_messages(Zygote& zygote) {
   zygote::Ready ready;
   while (::recv(zygote.process.socket.get(), &ready, sizeof ready, MSG_DONTWAIT) ==
          static_cast<ssize_t>(sizeof ready)) {
     zygote.ready = true;
     zygote.done = std::min(ready.births, zygote.births);
-    zygote.at_it_since = Clock::now();
+    zygote.busy_since = Clock::now();
   }
 }
 
-bool Nursery::stuck() const {
-  return serving_ && serving_->done < serving_->births && Clock::now() >= serving_->at_it_since + kBirthTime;
+bool ZygoteGroup::stuck() const {
+  return serving_ && serving_->done < serving_->births && Clock::now() >= serving_->busy_since + kBirthTimeout;
 }
 
-std::vector<Nursery::Done> Nursery::turn() {
+std::vector<ZygoteGroup::BirthResult> ZygoteGroup::collect_births() {
   std::array<epoll_event, 16> events;
   [[maybe_unused]] const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  std::vector<Done> done;
-  if (serving_) hear(*serving_);
-  if (warming_) hear(*warming_);
+  std::vector<BirthResult> done;
+  if (serving_) read_messages(*serving_);
+  if (warming_) read_messages(*warming_);
   const auto now = Clock::now();
   const bool is_stuck = stuck();
   for (auto birth = births_.begin(); birth != births_.end();) {
@@ -151,18 +151,18 @@ std::vector<Nursery::Done> Nursery::turn() {
                       .slow = slow});
     birth = births_.erase(birth);
   }
-  if (is_stuck) retire(serving_, Farewell::now);
+  if (is_stuck) retire(serving_, Retirement::kill);
 
   const auto ended = [](const Zygote& zygote) {
     siginfo_t info{};
     return ::waitid(P_PIDFD, static_cast<id_t>(zygote.process.pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid != 0;
   };
-  if (serving_ && ended(*serving_)) retire(serving_, Farewell::now);
-  if (warming_ && (ended(*warming_) || (!warming_->ready && now - warming_->since > kWarmingTime)))
-    retire(warming_, Farewell::now);
+  if (serving_ && ended(*serving_)) retire(serving_, Retirement::kill);
+  if (warming_ && (ended(*warming_) || (!warming_->ready && now - warming_->since > kWarmingTimeout)))
+    retire(warming_, Retirement::kill);
   if (warming_ && warming_->ready) {
-    retire(serving_, Farewell::finish);
+    retire(serving_, Retirement::drain);
     serving_ = std::exchange(warming_, std::nullopt);
     back_off_ = {};
   }
@@ -176,12 +176,12 @@ std::vector<Nursery::Done> Nursery::turn() {
   return done;
 }
 
-int Nursery::wait_millis() const {
+int ZygoteGroup::wait_millis() const {
   if (!plan_) return retired_.empty() ? -1 : 10;
   auto next = Clock::time_point::max();
   for (const auto& birth : births_) next = std::min(next, birth.until);
-  if (serving_ && serving_->done < serving_->births) next = std::min(next, serving_->at_it_since + kBirthTime);
-  if (warming_) next = std::min(next, warming_->since + kWarmingTime);
+  if (serving_ && serving_->done < serving_->births) next = std::min(next, serving_->busy_since + kBirthTimeout);
+  if (warming_) next = std::min(next, warming_->since + kWarmingTimeout);
   if (serving_ && !warming_) next = std::min(next, worn_out(*serving_) ? next_start_ : serving_->since + options_.age);
   if (!serving_ && !warming_) next = std::min(next, next_start_);
   if (!retired_.empty()) next = std::min(next, Clock::now() + milliseconds(10));

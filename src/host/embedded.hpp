@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cove::keeper {
+namespace cove::host {
 
 // What the one binary carries inside.
 std::string_view embedded_init();  // the cove-init executable
@@ -24,4 +24,4 @@ struct EmbeddedFile {
 // What interpreters inside are driven by.
 std::vector<EmbeddedFile> embedded_runtimes();
 
-}  // namespace cove::keeper
+}  // namespace cove::host

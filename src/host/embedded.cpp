@@ -1,4 +1,4 @@
-#include "keeper/embedded.hpp"
+#include "host/embedded.hpp"
 
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ extern const char cove_embedded_tsx[];
 extern const char cove_embedded_tsx_end[];
 }
 
-namespace cove::keeper {
+namespace cove::host {
 namespace {
 
 std::string_view between(const char* begin, const char* end) {
@@ -65,4 +65,4 @@ std::span<const EmbeddedTool> embedded_tools() {
   return tools;
 }
 
-}  // namespace cove::keeper
+}  // namespace cove::host

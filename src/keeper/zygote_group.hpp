@@ -17,41 +17,42 @@
 
 namespace cove::keeper {
 
-struct NurseryOptions {
+struct ZygoteOptions {
   std::vector<std::string> modules;  // to load before the first birth
   std::uint32_t births = 0;          // after so many a zygote is replaced; 0: there are no zygotes
   std::chrono::seconds age{0};       // or when it is so old
 };
 
-// The keeper's zygotes. One that serves, and now and then one that warms up to take its place. Never waits for one: a
-// zygote that is cold, dead or stuck makes births fail with Errc::unavailable, and whoever wanted one starts cold.
-class Nursery {
+// Zygotes of one root that share a memory layout: one serves births; now and then another warms up to replace it. No
+// call waits for a zygote: while it is cold, dead or stuck births fail with Errc::unavailable, and the interpreter is
+// started cold.
+class ZygoteGroup {
  public:
-  explicit Nursery(NurseryOptions options) : options_(std::move(options)) {}
-  // `plan` tells the root. Once, in the keeper's room; zygotes are started from then on.
+  explicit ZygoteGroup(ZygoteOptions options) : options_(std::move(options)) {}
+  // Starts zygotes from now on, in the root of `plan`. Once, in the keeper's own root.
   void open(jail::Plan plan);
 
   struct Request {
-    std::uint32_t serial;  // comes back in Done
+    std::uint32_t serial;  // comes back in BirthResult
     int init_pidfd;
     const jail::Locks& locks;
     const sys::Cgroup* cgroup;
     std::vector<UniqueFd> streams;  // stdin, stdout, stderr, channel
   };
-  Result<> ask(Request request);
+  Result<> request_birth(Request request);
 
-  struct Done {
+  struct BirthResult {
     std::uint32_t serial = 0;
     Result<zygote::Born> born;
-    bool slow = false;  // nothing was heard of it in time: what runs in the sandbox may be the cause
+    bool slow = false;  // it timed out, perhaps because of what runs in the sandbox
   };
-  // What has come of births since the last call; also looks after the zygotes.
-  std::vector<Done> turn();
-  // Readable when turn() has something to do.
+  // The births that have ended since the last call. Also starts, replaces and reaps zygotes.
+  std::vector<BirthResult> collect_births();
+  // Readable when collect_births() has something to do.
   [[nodiscard]] int fd() const { return epoll_.get(); }
-  // Milliseconds until turn() has something to do without being readable; -1 when never.
+  // Milliseconds until collect_births() has something to do without being readable; -1 when never.
   [[nodiscard]] int wait_millis() const;
-  // No more births; those on their way are given up. Returns when no zygote is left.
+  // No more births; pending ones are dropped. Returns when no zygote is left.
   void close();
 
  private:
@@ -60,12 +61,12 @@ class Nursery {
     zygote::Started process;
     std::uint32_t number;
     Clock::time_point since;
-    std::uint32_t births = 0;         // asked of it
-    std::uint32_t done = 0;           // of these, out of its hands
-    Clock::time_point at_it_since{};  // the one it is at, if there is one
+    std::uint32_t births = 0;        // requested of it
+    std::uint32_t done = 0;          // of these, out of its hands
+    Clock::time_point busy_since{};  // the one it is at, if there is one
     bool ready = false;
   };
-  struct Birth {
+  struct PendingBirth {
     std::uint32_t serial;
     UniqueFd report;
     Clock::time_point until;
@@ -73,20 +74,20 @@ class Nursery {
     std::uint32_t order;  // among those asked of that zygote, from 1
   };
   void start_zygote();
-  void hear(Zygote& zygote);
-  // Lets it finish what it was asked, or kills it.
-  enum class Farewell { finish, now };
-  void retire(std::optional<Zygote>& zygote, Farewell farewell);
+  void read_messages(Zygote& zygote);
+  // drain: it finishes the births requested of it, and ends by itself.
+  enum class Retirement { drain, kill };
+  void retire(std::optional<Zygote>& zygote, Retirement how);
   [[nodiscard]] bool stuck() const;
   void watch(int fd);
   [[nodiscard]] bool worn_out(const Zygote& zygote) const;
 
-  NurseryOptions options_;
+  ZygoteOptions options_;
   UniqueFd epoll_;
   std::optional<jail::Plan> plan_;
   std::optional<Zygote> serving_;
   std::optional<Zygote> warming_;
-  std::list<Birth> births_;
+  std::list<PendingBirth> births_;
   struct Retired {
     zygote::Started process;
     Clock::time_point until;

@@ -5,10 +5,10 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 
 // What becomes /dev in sandboxes: a small filesystem with directories 0, 1, …, each with the five nodes, the usual
-// links and places to mount on. Detached; goes into the room.
+// links and places to mount on. Detached; the keeper mounts it in its own root.
 struct Devices {
   UniqueFd mount;
   std::uint32_t sets = 1;
@@ -21,4 +21,4 @@ inline constexpr const char* kDeviceNodes[] = {"null", "zero", "full", "random",
 // lock, watch or time stamp on /dev/null passes between them. Otherwise one set of empty files.
 Result<Devices> make_devices(std::uint32_t sets);
 
-}  // namespace cove::keeper
+}  // namespace cove::host

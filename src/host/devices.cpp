@@ -1,4 +1,4 @@
-#include "keeper/devices.hpp"
+#include "host/devices.hpp"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -12,7 +12,7 @@
 #include "base/io.hpp"
 #include "sys/mount.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 namespace {
 
 constexpr auto kMinors = std::to_array<unsigned>({3, 5, 7, 8, 9});  // of kDeviceNodes; the major is 1 (devices.txt)
@@ -80,4 +80,4 @@ Result<Devices> make_devices(std::uint32_t sets) {
   return devices;
 }
 
-}  // namespace cove::keeper
+}  // namespace cove::host

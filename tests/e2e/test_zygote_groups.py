@@ -6,7 +6,7 @@ from hostile import make_key
 from newborns import zygotes
 from server import Server
 
-MOST_LINES = 8  # src/keeper/lines.cpp
+MAX_GROUPS = 8  # src/keeper/zygote_groups.cpp
 
 
 def seeds(server, key, count=2):
@@ -53,9 +53,9 @@ def test_more_tenants_than_there_are_lines_start_cold_and_no_worse():
             for key in keys:
                 assert seeds(server, key, 1)[0].strip().lstrip("-").isdigit()
             # The common line, and seven of the ten.
-            assert wait_until(lambda: len(zygotes(server)) == MOST_LINES, 20), zygotes(server)
+            assert wait_until(lambda: len(zygotes(server)) == MAX_GROUPS, 20), zygotes(server)
             assert seeds(server, keys[-1])[0] != seeds(server, keys[-1])[0], "the last one has an interpreter of its own for every run"
             assert settled(server, keys[0])
-            assert len(zygotes(server)) == MOST_LINES
+            assert len(zygotes(server)) == MAX_GROUPS
         finally:
             server.close()

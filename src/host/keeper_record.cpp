@@ -1,4 +1,4 @@
-#include "keeper/record.hpp"
+#include "host/keeper_record.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include "base/io.hpp"
 #include "base/text.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 namespace {
 
 constexpr const char* kName = "keeper";
@@ -39,7 +39,7 @@ std::string words_of(std::string_view text) {
   return out;
 }
 
-std::string to_text(const Record& record) {
+std::string to_text(const KeeperRecord& record) {
   auto text = fmt::format("boot {}\nuser_namespace {}\nuid_map {}\ncgroup {}\n", boot_id(), record.user_namespace,
                           record.uid_map, record.cgroup_name);
   if (record.range) text += fmt::format("range {}\n", *record.range);
@@ -49,8 +49,8 @@ std::string to_text(const Record& record) {
   return text;
 }
 
-std::optional<Record> parse_record(std::string_view text) {
-  Record record;
+std::optional<KeeperRecord> parse_record(std::string_view text) {
+  KeeperRecord record;
   bool this_boot = false;
   for (std::string_view rest = text; !rest.empty();) {
     auto line = take_until(rest, '\n');
@@ -68,12 +68,12 @@ std::optional<Record> parse_record(std::string_view text) {
   return this_boot && record.user_namespace != 0 ? std::optional(std::move(record)) : std::nullopt;
 }
 
-std::optional<Record> read_record(const std::string& state_dir) {
+std::optional<KeeperRecord> read_record(const std::string& state_dir) {
   const auto text = read_file_at(AT_FDCWD, path_in(state_dir));
   return text ? parse_record(*text) : std::nullopt;
 }
 
-Result<> write_record(const std::string& state_dir, const Record& record) {
+Result<> write_record(const std::string& state_dir, const KeeperRecord& record) {
   // Aside, then moved into place: a reader sees the old one or the new one.
   const auto aside = path_in(state_dir) + ".new";
   {
@@ -88,4 +88,4 @@ void remove_record(const std::string& state_dir) {
   ::unlink(path_in(state_dir).c_str());
 }
 
-}  // namespace cove::keeper
+}  // namespace cove::host

@@ -6,10 +6,10 @@
 
 #include "base/result.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 
-// How much of an /etc goes into a root: of the host's what is listed, of an image's whatever the world may read. The
-// rest is generated, and the same everywhere.
+// Which files of an /etc go into a root: the listed ones of the host, or all world-readable ones of an image. The rest
+// is generated, and the same everywhere.
 enum class EtcChoice { listed, of_image };
 
 // Fills the empty directory `lower` with what lies under every sandbox besides /usr: the generated /etc, empty mount
@@ -24,4 +24,4 @@ std::vector<std::string> listed_of_etc();
 // Since the usr merge these are links; elsewhere they are directories of their own.
 inline constexpr auto kTopLevel = std::to_array<const char*>({"bin", "sbin", "lib", "lib32", "lib64", "libx32"});
 
-}  // namespace cove::keeper
+}  // namespace cove::host

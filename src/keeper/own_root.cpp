@@ -1,4 +1,4 @@
-#include "keeper/room.hpp"
+#include "keeper/own_root.hpp"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -35,12 +35,12 @@ Result<> make_file(const std::string& path) {
 }
 
 Result<> make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) != 0) return fail_errno(errno, "make directory {} in the room", path);
+  if (::mkdir(path.c_str(), 0755) != 0) return fail_errno(errno, "make directory {} in the keeper's root", path);
   return {};
 }
 
 Result<> place(const UniqueFd& mount, const std::string& target) {
-  if (!sys::attach(mount.get(), target.c_str())) return fail_errno(errno, "mount {} in the room", target);
+  if (!sys::attach(mount.get(), target.c_str())) return fail_errno(errno, "mount {} in the keeper's root", target);
   return {};
 }
 
@@ -49,7 +49,7 @@ void set_text(char (&field)[N], const std::string& text) {
   std::strncpy(field, text.c_str(), N - 1);
 }
 
-Result<> place_devices(const Devices& devices, const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
+Result<> place_devices(const host::Devices& devices, const std::vector<std::pair<std::string, UniqueFd>>& nodes) {
   COVE_CHECK(make_directory(jail::kDevices));
   COVE_CHECK(place(devices.mount, jail::kDevices));
   for (const auto& [node, mount] : nodes) COVE_CHECK(place(mount, fmt::format("{}/0/{}", jail::kDevices, node)));
@@ -86,15 +86,15 @@ Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host) {
   return root;
 }
 
-Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource& templates) {
+Result<jail::Root> enter_own_root(host::RootSource& host, host::Devices& devices, host::TemplateSource& templates) {
   if (!sys::make_private()) return fail_errno(errno, "make mounts private");
-  // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
+  // Everything is taken hold of first: that root is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));
   if (!devices.mount) {
-    COVE_TRY(devices, make_devices(1));
+    COVE_TRY(devices, host::make_devices(1));
   }
   std::vector<std::pair<std::string, UniqueFd>> host_nodes;
-  for (const std::string node : kDeviceNodes) {
+  for (const std::string node : host::kDeviceNodes) {
     if (devices.nodes_inside) break;
     COVE_TRY(auto mount, device_copy_of(node));
     host_nodes.emplace_back(node, std::move(mount));
@@ -113,10 +113,11 @@ Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource
   }
 
   const sys::MountOption options[] = {{"size", "1048576"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
-  const UniqueFd room(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
-  if (!room) return fail_errno(errno, "make the keeper's room");
-  COVE_CHECK(place(room, "/proc"));
-  if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's room");
+  const UniqueFd own_root(
+      sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
+  if (!own_root) return fail_errno(errno, "make the keeper's root");
+  COVE_CHECK(place(own_root, "/proc"));
+  if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's root");
 
   for (const char* directory : {"/proc", jail::kStage, jail::kEmpty, jail::kTemplates, "/r"})
     COVE_CHECK(make_directory(directory));
@@ -131,7 +132,8 @@ Result<jail::Root> enter_room(RootSource& host, Devices& devices, TemplateSource
   COVE_CHECK(make_directory(base));
   COVE_CHECK(make_directory(root.lower));
   COVE_CHECK(place(host.lower_mount, root.lower));
-  if (host.trees.size() > jail::kMaxTrees) return fail(Errc::invalid, "the host has too many trees");
+  if (host.trees.size() > jail::kMaxTrees)
+    return fail(Errc::invalid, "the host has too many top-level directories that are no links");
   for (std::size_t i = 0; i < host.trees.size(); ++i) {
     auto& tree = root.trees[root.tree_count++];
     set_text(tree.source, fmt::format("{}/{}", base, i));

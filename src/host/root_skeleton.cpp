@@ -1,4 +1,4 @@
-#include "keeper/lower.hpp"
+#include "host/root_skeleton.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "base/io.hpp"
+#include "host/embedded.hpp"
 #include "jail/plan.hpp"
-#include "keeper/embedded.hpp"
 
-namespace cove::keeper {
+namespace cove::host {
 namespace {
 
 namespace fs = std::filesystem;
@@ -186,4 +186,4 @@ Result<> add_programs(const std::string& lower) {
   return {};
 }
 
-}  // namespace cove::keeper
+}  // namespace cove::host

@@ -1,0 +1,82 @@
+#include "keeper/sandbox_table.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "sys/process.hpp"
+
+namespace cove::keeper {
+
+void Sandbox::kill() {
+  ending = true;
+  // The pid namespace dies with its init; the group also holds whoever entered the sandbox from outside.
+  if (!reaped) sys::kill_process(process.pidfd.get());
+  if (cgroup && !(reaped && cgroup->empty())) {
+    [[maybe_unused]] const auto killed = cgroup->kill_all();  // removing the group shows whether it worked
+    cgroup->lift_cpu_limit();
+  }
+}
+
+Sandbox& SandboxTable::add(Sandbox sandbox) {
+  const auto number = next_number_++;
+  auto& added = sandboxes_.emplace(number, std::move(sandbox)).first->second;
+  using Source = Poller::Source;
+  if (added.process.report) poller_.add(added.process.report.get(), {.sandbox = number, .source = Source::report});
+  if (added.process.pidfd) poller_.add(added.process.pidfd.get(), {.sandbox = number, .source = Source::process});
+  if (added.cgroup && added.cgroup->oom_fd() >= 0)
+    poller_.add(added.cgroup->oom_fd(), {.sandbox = number, .source = Source::oom}, EPOLLIN | EPOLLPRI | EPOLLET);
+  return added;
+}
+
+Sandbox* SandboxTable::find(const SandboxId& id) {
+  for (auto& [number, sandbox] : sandboxes_) {
+    if (sandbox.id == id) return &sandbox;
+  }
+  return nullptr;
+}
+
+Sandbox* SandboxTable::find(std::uint32_t number) {
+  const auto found = sandboxes_.find(number);
+  return found == sandboxes_.end() ? nullptr : &found->second;
+}
+
+std::optional<jail::Report> SandboxTable::take_report(Sandbox& sandbox) {
+  jail::Report report;
+  const auto n = ::read(sandbox.process.report.get(), &report, sizeof report);
+  poller_.remove(sandbox.process.report.get());
+  sandbox.process.report.reset();
+  if (n == 0) return std::nullopt;
+  return n == static_cast<ssize_t>(sizeof report) ? report : jail::Report{.stage = jail::Stage::none, .sys_errno = EIO};
+}
+
+void SandboxTable::reap(Sandbox& sandbox) {
+  siginfo_t info{};
+  ::waitid(P_PIDFD, static_cast<id_t>(sandbox.process.pidfd.get()), &info, WEXITED);
+  poller_.remove(sandbox.process.pidfd.get());
+  sandbox.reaped = true;
+}
+
+std::set<pid_t> SandboxTable::inits() const {
+  std::set<pid_t> pids;
+  for (const auto& [number, sandbox] : sandboxes_) pids.insert(sandbox.process.pid);
+  return pids;
+}
+
+std::set<std::string> SandboxTable::groups() const {
+  std::set<std::string> names;
+  for (const auto& [number, sandbox] : sandboxes_) {
+    if (sandbox.cgroup) names.insert(sandbox.cgroup->name());
+  }
+  return names;
+}
+
+std::set<std::uint32_t> SandboxTable::device_sets() const {
+  std::set<std::uint32_t> sets;
+  for (const auto& [number, sandbox] : sandboxes_) sets.insert(sandbox.device_set);
+  return sets;
+}
+
+}  // namespace cove::keeper

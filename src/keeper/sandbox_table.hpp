@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/id.hpp"
+#include "jail/jail.hpp"
+#include "jail/locks.hpp"
+#include "jail/stage.hpp"
+#include "keeper/poller.hpp"
+#include "sys/cgroup.hpp"
+
+namespace cove::keeper {
+
+// One sandbox as the keeper knows it.
+struct Sandbox {
+  using Clock = std::chrono::steady_clock;
+
+  SandboxId id;
+  std::uint32_t root = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t device_set = 0;
+  std::optional<sys::Cgroup> cgroup;
+  jail::Jailed process;
+  jail::Locks locks;  // for interpreters born into it later
+  std::uint32_t create_serial = 0;
+  std::uint32_t destroy_serial = 0;
+  bool running = false;  // every lock is on
+  bool ending = false;   // destroy was requested, or the creation failed
+  bool frozen = false;
+  bool reaped = false;
+  Clock::time_point lease_until{};  // of a frozen one
+  Clock::time_point no_births_before{};
+  // A v1 group reports an out-of-memory event before it counts the kill: the count is read again until then.
+  std::optional<Clock::time_point> recheck_memory_until;
+  jail::Report failure;
+
+  // Kills everything in it. Reaping, and removing its group, come later.
+  void kill();
+};
+
+// Every sandbox of this keeper, by a number of its own; their descriptors are in the poller while they are here.
+class SandboxTable {
+ public:
+  explicit SandboxTable(Poller& poller) : poller_(poller) {}
+
+  Sandbox& add(Sandbox sandbox);
+  [[nodiscard]] Sandbox* find(const SandboxId& id);
+  [[nodiscard]] Sandbox* find(std::uint32_t number);
+  [[nodiscard]] bool empty() const { return sandboxes_.empty(); }
+
+  // Reads how its creation went: nothing when every lock is on, else where it failed.
+  std::optional<jail::Report> take_report(Sandbox& sandbox);
+  void reap(Sandbox& sandbox);
+  // Removes those for which `gone` says true.
+  template <typename Gone>
+  void remove_if(Gone gone) {
+    for (auto it = sandboxes_.begin(); it != sandboxes_.end();)
+      it = gone(it->second) ? sandboxes_.erase(it) : std::next(it);
+  }
+
+  [[nodiscard]] auto begin() { return sandboxes_.begin(); }
+  [[nodiscard]] auto end() { return sandboxes_.end(); }
+  [[nodiscard]] std::set<pid_t> inits() const;
+  [[nodiscard]] std::set<std::string> groups() const;
+  [[nodiscard]] std::set<std::uint32_t> device_sets() const;
+
+ private:
+  Poller& poller_;
+  std::map<std::uint32_t, Sandbox> sandboxes_;
+  std::uint32_t next_number_ = 1;
+};
+
+}  // namespace cove::keeper
