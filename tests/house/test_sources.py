@@ -13,7 +13,6 @@ REASON = "// Long because"
 TO_SPLIT = {
     "profiles/seccomp_compile.cpp",
     "src/config/keys.cpp",
-    "src/http/connection.cpp",
     "src/keeper/service.cpp",
     "src/packages/installs.cpp",
     "src/server/supervisor.cpp",
