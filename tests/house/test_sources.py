@@ -14,7 +14,6 @@ TO_SPLIT = {
     "profiles/seccomp_compile.cpp",
     "src/config/keys.cpp",
     "src/keeper/service.cpp",
-    "src/server/supervisor.cpp",
 }
 
 
