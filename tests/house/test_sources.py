@@ -12,7 +12,6 @@ REASON = "// Long because"
 # To split. A file that is short enough, or says on its first line why it is long, leaves this list; none is added.
 TO_SPLIT = {
     "profiles/seccomp_compile.cpp",
-    "src/config/keys.cpp",
     "src/keeper/service.cpp",
 }
 
