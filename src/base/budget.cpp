@@ -33,12 +33,12 @@ Result<> Budget::Charge::grow(std::uint64_t bytes) {
     case Bound::tenant_count:
     case Bound::tenant_bytes:
       ++refused;
-      return fail(Errc::quota, fmt::format("this tenant's requests hold {} bytes of memory, and may hold {}",
+      return fail(Errc::quota, fmt::format("this tenant's requests use {} bytes of memory; the limit is {}",
                                            usage.of(owner_).bytes, bounds.tenant.bytes));
     case Bound::all_count:
     case Bound::all_bytes:
       ++refused;
-      return fail(Errc::over_limit, fmt::format("the server's requests hold {} bytes of memory, and may hold {}",
+      return fail(Errc::over_limit, fmt::format("the server's requests use {} bytes of memory; the limit is {}",
                                                 usage.all().bytes, bounds.all.bytes));
   }
   usage.charge(owner_, {.bytes = bytes});

@@ -42,7 +42,7 @@ struct Program {
   int (*run)(Words words);
 };
 constexpr auto kPrograms = std::to_array<Program>({
-    {"noxrc", "The NoxRunner command line, as it is (cove noxrc --help)", noxrc_command},
+    {"noxrc", "The NoxRunner command line (cove noxrc --help)", noxrc_command},
     {"sandbox-run", "Call the handler of a Python script once (cove sandbox-run --help)", sandbox_run_command},
 });
 
@@ -55,7 +55,7 @@ void open_standard_streams() {
 }
 
 int run_command_line(const Words& all) {
-  CLI::App app("Cove runs code nobody has read, at once, in a sandbox that cannot hurt the host or a neighbour.",
+  CLI::App app("Cove runs untrusted code in sandboxes: on this machine (cove run) or on a server (cove serve).",
                "cove");
   app.require_subcommand(1);
   app.set_version_flag("--version", "cove " COVE_VERSION);
@@ -76,7 +76,9 @@ int run_command_line(const Words& all) {
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const auto help = parsed.empty() ? std::string() : " " + parsed.front()->get_name();
-    const auto message = fmt::format("{} (cove{} --help shows how)", error.what(), help);
+    const bool unknown = parsed.empty() && !all.empty() && !all.front().starts_with('-');
+    const auto reason = unknown ? fmt::format("'{}' is not a cove command", all.front()) : std::string(error.what());
+    const auto message = fmt::format("{} (see cove{} --help)", reason, help);
     const bool as_json = std::ranges::find(all.begin(), dashes, "--json") != dashes;
     const auto command = called();
     return command != commands.end() && command->refuse ? command->refuse(message, as_json)

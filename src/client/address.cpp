@@ -26,7 +26,7 @@ std::string Address::url() const {
 
 Result<Address> parse_address(std::string_view url) {
   const auto wrong = [url](std::string_view why) {
-    return fail(Errc::invalid, fmt::format("'{}' is no address of a server: {} (as http://127.0.0.1:8000)", url, why));
+    return fail(Errc::invalid, fmt::format("'{}' is not a server URL such as http://127.0.0.1:8000: {}", url, why));
   };
   if (url.starts_with("https://"))
     return wrong("https is not spoken here; put a TLS proxy or a tunnel in front and give its http side");

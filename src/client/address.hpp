@@ -7,7 +7,7 @@
 
 namespace cove::client {
 
-// Where a server is. Only plain http is spoken: what is not on this machine belongs behind a tunnel or a proxy.
+// The address of a server. Only plain http: use a tunnel or a proxy for servers on other machines.
 struct Address {
   std::string host;    // without the brackets of IPv6
   std::string port;    // "80" when the URL names none
@@ -17,7 +17,7 @@ struct Address {
   [[nodiscard]] std::string url() const;
 };
 
-// "http://host[:port][/prefix]". Errc::invalid says what is wrong with it, and what to write instead.
+// "http://host[:port][/prefix]". Errc::invalid with a sentence that says what to write instead.
 Result<Address> parse_address(std::string_view url);
 
 // One path segment or query value: everything but letters, digits and -._~ is percent-encoded.

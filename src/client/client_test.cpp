@@ -217,7 +217,7 @@ TEST(Client, AnAnswerThatBreaksOffIsAFailure) {
   Client client(server.options());
   const auto answer = client.ask({.target = "/"});
   ASSERT_FALSE(answer);
-  EXPECT_THAT(answer.error().message, HasSubstr("before its answer was complete"));
+  EXPECT_THAT(answer.error().message, HasSubstr("before the response was complete"));
 }
 
 TEST(Client, SaysWhatToDoNext) {
@@ -225,9 +225,9 @@ TEST(Client, SaysWhatToDoNext) {
                  {"HTTP/1.1 404 Not Found\r\nContent-Length: 31\r\n\r\n{\"error\": \"no such sandbox: x\"}"},
                  {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\noops"}});
   const auto answer = [&] { return Client(server.options()).ask({.target = "/"}).error().message; };
-  EXPECT_EQ(answer(), "this server wants a key: --key or COVE_API_KEY");
+  EXPECT_EQ(answer(), "the server requires a key: give --key or set COVE_API_KEY");
   EXPECT_EQ(answer(), "no such sandbox: x");
-  EXPECT_EQ(answer(), "the server answered 502 Bad Gateway");
+  EXPECT_EQ(answer(), "the server responded 502 Bad Gateway");
 }
 
 TEST(Client, AsksWhetherTheServerRunsWhenNobodyAnswers) {

@@ -11,31 +11,31 @@
 
 namespace cove::client {
 
-// What ends a wait besides what is waited for.
+// What ends a wait early.
 struct Waiting {
-  int interrupt_fd = -1;                  // readable: give up (a signalfd, an eventfd); -1: nothing
-  std::chrono::milliseconds patience{0};  // without a single byte; 0: for ever
+  int interrupt_fd = -1;                  // give up when readable (a signalfd, an eventfd); -1: none
+  std::chrono::milliseconds patience{0};  // longest time without a single byte; 0: no limit
 };
 
-// Whether a failure is that of somebody who asked us to give up.
+// Whether a failure is an interrupt by the user.
 inline bool interrupted(const Error& error) {
   return error.sys_errno == EINTR;
 }
 
-// One TCP connection. Calls block, but in poll(): a signal, an interrupt or lost patience ends them. Beast's functions
+// One TCP connection. Calls block in poll(), so that a signal, an interrupt or a timeout ends them. Beast's functions
 // take it as a synchronous stream.
 class Connection {
  public:
-  // Errc::unavailable says that nobody answers there, and what to try.
+  // Errc::unavailable, with a sentence that says what to try, when nothing answers.
   static Result<Connection> open(const Address& address, const Waiting& waiting);
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   void set_waiting(const Waiting& waiting) { waiting_ = waiting; }
-  // Whether the other side has closed, or sent what nobody asked for: then it cannot be used again.
+  // Whether the server has closed the connection or sent unexpected data, so that it cannot be reused.
   [[nodiscard]] bool stale() const;
-  // What is there now, 0 when nothing is. Errc::unavailable at the end.
+  // Reads without blocking; 0 when nothing is there. Errc::unavailable at the end.
   Result<std::size_t> receive_now(char* data, std::size_t size);
-  // What can be sent now.
+  // Sends without blocking; returns how much was sent.
   Result<std::size_t> send_now(const char* data, std::size_t size);
   Result<> send_all(std::string_view bytes);
 

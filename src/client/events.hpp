@@ -16,7 +16,7 @@ struct Event {
   std::string data;
 };
 
-// Takes a server-sent event stream apart, however it was cut into pieces.
+// Parses a stream of server-sent events, in whatever pieces it arrives.
 class EventParser {
  public:
   void feed(std::string_view bytes);
@@ -41,7 +41,7 @@ class EventStream {
   EventStream& operator=(EventStream&&) noexcept;
   ~EventStream();
 
-  // The next one; none when the server has ended the stream properly.
+  // The next event; none when the server has ended the stream properly.
   Result<std::optional<Event>> next();
 
  private:

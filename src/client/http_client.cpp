@@ -23,10 +23,10 @@ tl::unexpected<Error> broken(const beast::error_code& failed) {
     return tl::unexpected<Error>(
         Error{.code = Errc::unavailable, .message = "the server did not answer in time", .sys_errno = ETIMEDOUT});
   if (failed == http::error::end_of_stream || failed == http::error::partial_message)
-    return fail(Errc::unavailable, "the server closed the connection before its answer was complete");
+    return fail(Errc::unavailable, "the server closed the connection before the response was complete");
   return tl::unexpected<Error>(
       Error{.code = Errc::unavailable,
-            .message = fmt::format("the connection to the server broke: {}", failed.message()),
+            .message = fmt::format("lost the connection to the server: {}", failed.message()),
             .sys_errno = failed.category() == boost::system::system_category() ? failed.value() : 0});
 }
 
@@ -69,7 +69,7 @@ Result<> send_upload(Connection& connection, const Upload& upload) {
     if (upload.size) {
       sent += size;
       if (sent > *upload.size || (size == 0 && sent < *upload.size))
-        return fail(Errc::io, "the file changed its size while it was sent");
+        return fail(Errc::io, "the file changed size while it was being sent");
       if (size == 0) return {};
       COVE_CHECK(connection.send_all(bytes));
       continue;
@@ -120,10 +120,10 @@ Result<> judged(const Response& response) {
     const auto* said = body.as_object().if_contains("error");
     if (said != nullptr && said->is_string()) sentence = said->as_string();
   }
-  if (sentence.empty()) sentence = fmt::format("the server answered {} {}", response.status, response.reason);
+  if (sentence.empty()) sentence = fmt::format("the server responded {} {}", response.status, response.reason);
   switch (response.status) {
     case 401:
-      return fail(Errc::denied, "this server wants a key: --key or COVE_API_KEY");
+      return fail(Errc::denied, "the server requires a key: give --key or set COVE_API_KEY");
     case 403:
       return fail(Errc::denied, sentence);
     case 404:
@@ -180,7 +180,7 @@ Result<Response> Client::attempt(const Request& request, const Upload* upload, c
       COVE_CHECK(download->take(piece));
       continue;
     }
-    if (response.body.size() + piece.size() > kAnswerLimit) return fail(Errc::over_limit, "the answer is too large");
+    if (response.body.size() + piece.size() > kAnswerLimit) return fail(Errc::over_limit, "the response is too large");
     response.body += piece;
   }
   if (sent && parser.keep_alive()) connection_ = std::move(connection);
@@ -248,7 +248,7 @@ Result<EventStream> Client::follow(Request request) {
     if (response.body.size() > kChunk) break;
   }
   COVE_CHECK(judged(response));
-  return fail(Errc::io, "the server answered without a stream of events");
+  return fail(Errc::io, "the server did not send an event stream");
 }
 
 }  // namespace cove::client

@@ -36,13 +36,13 @@ struct Response {
   [[nodiscard]] std::string_view header(std::string_view name) const;  // "" when there is none
 };
 
-// Fills the span and says how much; 0 is the end. A failure ends the request, visibly incomplete.
+// Fills the span and returns how much; 0 is the end. A failure leaves the request incomplete, which the server notices.
 using Source = std::function<Result<std::size_t>(std::span<char>)>;
 struct Upload {
   Source source;
   std::optional<std::uint64_t> size;  // none: chunked
 };
-// Takes the content of a good answer as it comes. `length` is what the server announced.
+// Receives the content of a successful answer as it arrives. `length` is its Content-Length.
 struct Download {
   std::function<Result<>(std::optional<std::uint64_t> length)> begin;
   std::function<Result<>(std::string_view bytes)> take;
@@ -54,18 +54,17 @@ struct Options {
   Waiting waiting{};
 };
 
-// The answer's failure in one sentence that says what to do next, or nothing when it is a good one.
+// The error of an unsuccessful answer, in one sentence that says what to do next; nothing for a successful one.
 Result<> judged(const Response& response);
 
-// Speaks HTTP/1.1 to one server, one request at a time, over one connection that is kept. Blocking; not for two
-// threads.
+// An HTTP/1.1 client for one server: one request at a time, over one persistent connection. Blocking; not thread-safe.
 class Client {
  public:
   explicit Client(Options options) : options_(std::move(options)) {}
 
-  // Any answer at all. Errc::unavailable when there is none.
+  // Any answer, whatever its status. Errc::unavailable when there is none.
   Result<Response> send(const Request& request, const Upload* upload = nullptr, const Download* download = nullptr);
-  // Good answers only.
+  // As send(), with an error for unsuccessful answers.
   Result<Response> ask(const Request& request, const Upload* upload = nullptr, const Download* download = nullptr);
   // A stream of server-sent events, on a connection of its own.
   Result<EventStream> follow(Request request);
@@ -82,7 +81,7 @@ class Client {
   boost::beast::flat_buffer buffer_;
 };
 
-// The head of a request as it is sent; what follows it is the caller's.
+// The head of a request as it is sent; the caller sends the body.
 std::string request_head(const Options& options, const Request& request, const Upload* upload);
 
 }  // namespace cove::client

@@ -16,7 +16,7 @@ void TarGz::Close::operator()(struct archive* writer) const {
 
 tl::unexpected<Error> TarGz::failure() const {
   const char* words = archive_error_string(writer_.get());
-  return fail(Errc::io, fmt::format("make the archive: {}", words != nullptr ? words : "unknown"));
+  return fail(Errc::io, fmt::format("create the archive: {}", words != nullptr ? words : "unknown"));
 }
 
 Result<TarGz> TarGz::to(int fd) {
@@ -52,7 +52,7 @@ Result<> TarGz::add(const std::string& name, int fd, std::uint64_t size) {
     if (read > size) break;
     if (archive_write_data(writer_.get(), chunk.data(), static_cast<std::size_t>(n)) != n) return failure();
   }
-  if (read != size) return fail(Errc::io, fmt::format("{} changed its size while it was read", name));
+  if (read != size) return fail(Errc::io, fmt::format("{} changed size while it was being read", name));
   return {};
 }
 

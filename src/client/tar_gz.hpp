@@ -21,7 +21,7 @@ class TarGz {
 
   // `fd` is read to its end, which must come after `size` bytes.
   Result<> add(const std::string& name, int fd, std::uint64_t size);
-  // Nothing is whole before this.
+  // Completes the archive.
   Result<> finish();
 
  private:

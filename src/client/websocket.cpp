@@ -65,7 +65,7 @@ Result<std::optional<Frame>> FrameReader::next() {
   if (bytes_.size() < 2) return std::optional<Frame>();
   Frame frame{.opcode = static_cast<Opcode>(byte(0) & 0x0f), .last = (byte(0) & 0x80) != 0, .payload = {}};
   if ((byte(0) & 0x70) != 0 || (byte(1) & 0x80) != 0)
-    return fail(Errc::invalid, "the server broke the WebSocket rules");
+    return fail(Errc::invalid, "the server violated the WebSocket protocol");
   std::uint64_t size = byte(1) & 0x7f;
   const std::size_t extra = size == 126 ? 2 : size == 127 ? 8 : 0;
   if (bytes_.size() < 2 + extra) return std::optional<Frame>();
@@ -105,7 +105,7 @@ Result<WebSocket> WebSocket::open(const Options& options, const std::string& tar
   }
   if (failed) return fail(Errc::unavailable, fmt::format("the server did not open a terminal: {}", failed.message()));
   if (parser.get()["Sec-WebSocket-Accept"] != accept_for(key))
-    return fail(Errc::io, "what answered is not a WebSocket");
+    return fail(Errc::io, "the response is not a WebSocket: check --url");
   const auto rest = buffer.data();
   return WebSocket(std::move(connection), {static_cast<const char*>(rest.data()), rest.size()});
 }

@@ -20,14 +20,14 @@ struct Frame {
   std::string payload;
 };
 
-// A client's frame, masked with `mask` as RFC 6455 wants it.
+// A client's frame, masked with `mask` as RFC 6455 requires.
 std::string encode_frame(Opcode opcode, std::string_view payload, std::uint32_t mask);
 
-// Takes a server's frames apart, however they were cut.
+// Parses a server's frames, in whatever pieces they arrive.
 class FrameReader {
  public:
   void feed(std::string_view bytes) { bytes_ += bytes; }
-  // None when the next one is not complete yet; Errc::invalid for what no server may send.
+  // None when the next frame is incomplete; Errc::invalid for what no server may send.
   Result<std::optional<Frame>> next();
 
  private:
@@ -48,11 +48,11 @@ class WebSocket {
   [[nodiscard]] int fd() const { return connection_.fd(); }
   [[nodiscard]] bool wants_write() const { return !unsent_.empty(); }
   [[nodiscard]] std::size_t unsent() const { return unsent_.size(); }
-  // Whether the other side has said goodbye.
+  // Whether the server has sent a close frame.
   [[nodiscard]] bool closed() const { return closed_; }
-  // Everything that has arrived. Errc::unavailable when the connection broke without a goodbye.
+  // Everything that has arrived. Errc::unavailable when the connection broke without a close frame.
   Result<std::vector<Message>> receive();
-  // Queued, and sent by flush() as far as the kernel takes it.
+  // Queues a message; flush() sends as much as the kernel accepts.
   void send(Opcode opcode, std::string_view payload);
   Result<> flush();
 

@@ -38,7 +38,7 @@ std::string_view last_part(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-// The known key that was probably meant: the right word in the wrong table, or a slip of the finger.
+// Suggests the known key that was probably meant: the right name in the wrong table, or a typo.
 std::string nearest(std::string_view name) {
   std::string_view best;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
@@ -52,7 +52,7 @@ std::string nearest(std::string_view name) {
   return best.empty() ? "" : fmt::format("; did you mean {}?", best);
 }
 
-// Gathers values and complaints; a key that is wrong does not hide the next one that is.
+// Collects values and errors, so that all errors are reported at once.
 class Loader {
  public:
   void take_default(const Key& key, const std::string& state_dir) {
@@ -75,13 +75,13 @@ class Loader {
       else if (node.is_table() && is_section(name))
         take_table(*node.as_table(), name, file);
       else
-        complain(name, source, "there is no such key" + nearest(name));
+        report(name, source, "there is no such key" + nearest(name));
     }
   }
 
   void check_together();
   Result<Config> finish() {
-    if (!wrong_.empty()) return fail(Errc::invalid, wrong_);
+    if (!errors_.empty()) return fail(Errc::invalid, errors_);
     return std::move(config);
   }
 
@@ -94,13 +94,13 @@ class Loader {
 
   void take_node(const Key& key, const std::string& source, const toml::node& node);
   void note(const Key& key, std::string source, const Result<>& done) {
-    if (!done) complain(key.name, source, done.error().message);
+    if (!done) report(key.name, source, done.error().message);
     sources_[std::string(key.name)] = std::move(source);
   }
-  void complain(std::string_view key, std::string_view source, std::string_view why) {
-    if (!wrong_.empty()) wrong_.push_back('\n');
-    wrong_ += fmt::format("{} ({}): {}", key, source, why);
-    bad_.emplace(key);
+  void report(std::string_view key, std::string_view source, std::string_view why) {
+    if (!errors_.empty()) errors_.push_back('\n');
+    errors_ += fmt::format("{} ({}): {}", key, source, why);
+    invalid_.emplace(key);
   }
   void no_more_than(std::string_view name, std::string_view limit, auto value, auto most);
   [[nodiscard]] std::string described(std::string_view name) const {
@@ -108,8 +108,8 @@ class Loader {
   }
 
   std::map<std::string, std::string> sources_;
-  std::set<std::string, std::less<>> bad_;
-  std::string wrong_;
+  std::set<std::string, std::less<>> invalid_;
+  std::string errors_;
 };
 
 // The scalars of TOML as text; what a kind cannot be written as is refused by name.
@@ -132,15 +132,15 @@ std::string_view wanted(Kind kind) {
     case Kind::count:
       return "must be a whole number";
     case Kind::cores:
-      return "must be a number of cores, as 0.5 or 2";
+      return "must be a number of cores, such as 0.5 or 2";
     case Kind::size:
-      return "must be a size, as \"512M\", or a number of bytes";
+      return "must be a size, such as \"512M\", or a number of bytes";
     case Kind::duration:
-      return "must be a duration, as \"30s\", or a number of seconds";
+      return "must be a duration, such as \"30s\", or a number of seconds";
     case Kind::list:
-      return "must be a list of strings, as [\"a\", \"b\"]";
+      return "must be a list of strings, such as [\"a\", \"b\"]";
     case Kind::map:
-      return "must be a table of strings, as \"python:3.10\" = \"host\"";
+      return "must be a table of strings, such as \"python:3.10\" = \"host\"";
     default:
       return "must be a string";
   }
@@ -150,7 +150,7 @@ void Loader::take_node(const Key& key, const std::string& source, const toml::no
   if (key.kind == Kind::list && node.is_array()) {
     std::vector<std::string> items;
     for (const auto& item : *node.as_array()) {
-      if (!item.is_string()) return complain(key.name, source, wanted(key.kind));
+      if (!item.is_string()) return report(key.name, source, wanted(key.kind));
       items.push_back(item.as_string()->get());
     }
     return note(key, source, put(config, key, std::move(items)));
@@ -158,20 +158,20 @@ void Loader::take_node(const Key& key, const std::string& source, const toml::no
   if (key.kind == Kind::map && node.is_table()) {
     std::map<std::string, std::string> entries;
     for (const auto& [name, item] : *node.as_table()) {
-      if (!item.is_string()) return complain(key.name, source, wanted(key.kind));
+      if (!item.is_string()) return report(key.name, source, wanted(key.kind));
       entries.emplace(name.str(), item.as_string()->get());
     }
     return note(key, source, put(config, key, std::move(entries)));
   }
   const auto text = key.kind == Kind::list || key.kind == Kind::map ? std::nullopt : scalar(key.kind, node);
-  if (!text) return complain(key.name, source, wanted(key.kind));
+  if (!text) return report(key.name, source, wanted(key.kind));
   note(key, source, put(config, key, *text));
 }
 
 void Loader::no_more_than(std::string_view name, std::string_view limit, auto value, auto most) {
-  if (value <= most || bad_.contains(name) || bad_.contains(limit)) return;
-  complain(name, sources_.at(std::string(name)),
-           fmt::format("{} is more than {}", shown(config, *find_key(name)), described(limit)));
+  if (value <= most || invalid_.contains(name) || invalid_.contains(limit)) return;
+  report(name, sources_.at(std::string(name)),
+         fmt::format("{} is more than {}", shown(config, *find_key(name)), described(limit)));
 }
 
 void Loader::check_together() {
@@ -186,20 +186,24 @@ void Loader::check_together() {
   no_more_than("exec.timeout", "exec.max_timeout", config.exec.timeout, config.exec.max_timeout);
   no_more_than("dependencies.timeout", "dependencies.max_timeout", config.dependencies.timeout,
                config.dependencies.max_timeout);
-  if (const auto& index = config.dependencies.index; !index.empty() && !bad_.contains("dependencies.index") &&
+  if (const auto& index = config.dependencies.index; !index.empty() && !invalid_.contains("dependencies.index") &&
                                                      !index.starts_with("http://") && !index.starts_with("https://"))
-    complain("dependencies.index", sources_["dependencies.index"], fmt::format("'{}' is no http or https URL", index));
-  // Its files live in its memory: at the limit of both it would be killed instead of told that the disk is full.
-  if (sandbox.disk_bytes >= sandbox.memory_bytes && !bad_.contains("sandbox.disk") && !bad_.contains("sandbox.memory"))
-    complain("sandbox.disk", sources_["sandbox.disk"],
-             fmt::format("{} must be below {}", format_size(sandbox.disk_bytes), described("sandbox.memory")));
-  if (!config.files.directory.empty() && !config.files.directory.starts_with('/') && !bad_.contains("files.directory"))
-    complain("files.directory", sources_["files.directory"],
-             fmt::format("'{}' is not an absolute path", config.files.directory));
+    report("dependencies.index", sources_["dependencies.index"],
+           fmt::format("'{}' is not an http or https URL", index));
+  // Files live in the sandbox's memory: if both limits were equal, a full disk would kill it instead of failing a
+  // write.
+  if (sandbox.disk_bytes >= sandbox.memory_bytes && !invalid_.contains("sandbox.disk") &&
+      !invalid_.contains("sandbox.memory"))
+    report("sandbox.disk", sources_["sandbox.disk"],
+           fmt::format("{} must be below {}", format_size(sandbox.disk_bytes), described("sandbox.memory")));
+  if (!config.files.directory.empty() && !config.files.directory.starts_with('/') &&
+      !invalid_.contains("files.directory"))
+    report("files.directory", sources_["files.directory"],
+           fmt::format("'{}' is not an absolute path", config.files.directory));
   if (!config.outbound.ca_file.empty() && !config.outbound.ca_file.starts_with('/') &&
-      !bad_.contains("outbound.ca_file"))
-    complain("outbound.ca_file", sources_["outbound.ca_file"],
-             fmt::format("'{}' is not an absolute path", config.outbound.ca_file));
+      !invalid_.contains("outbound.ca_file"))
+    report("outbound.ca_file", sources_["outbound.ca_file"],
+           fmt::format("'{}' is not an absolute path", config.outbound.ca_file));
   const auto& oauth = config.oauth;
   const std::array<std::pair<const char*, bool>, 3> parts{
       {{"oauth.authorization_servers", oauth.authorization_servers.empty()},
@@ -207,17 +211,18 @@ void Loader::check_together() {
        {"oauth.keys_file", oauth.keys_file.empty()}}};
   const auto missing = std::ranges::count(parts, true, &std::pair<const char*, bool>::second);
   for (const auto& [key, empty] : parts) {
-    if (empty && missing < 3) complain(key, sources_[key], "must be set, as the other keys of [oauth] are");
+    if (empty && missing < 3) report(key, sources_[key], "must be set, since other keys of [oauth] are");
   }
   if (oauth.configured() && !oauth.resource.starts_with("http://") && !oauth.resource.starts_with("https://"))
-    complain("oauth.resource", sources_["oauth.resource"], fmt::format("'{}' is not an http address", oauth.resource));
-  if (!config.state_dir.starts_with('/') && !bad_.contains("state_dir"))
-    complain("state_dir", sources_["state_dir"], fmt::format("'{}' is not an absolute path", config.state_dir));
+    report("oauth.resource", sources_["oauth.resource"],
+           fmt::format("'{}' is not an http or https URL", oauth.resource));
+  if (!config.state_dir.starts_with('/') && !invalid_.contains("state_dir"))
+    report("state_dir", sources_["state_dir"], fmt::format("'{}' is not an absolute path", config.state_dir));
 }
 
-// A value of another server's variable. Nothing for a word that means nothing here: such variables are set for others
-// too.
-std::optional<std::string> in_our_words(const Alias& alias, const std::string& text) {
+// The value of a variable that other servers use, as the key's text. Nothing for a choice that does not exist here:
+// such variables may be meant for other programs.
+std::optional<std::string> text_for_key(const Alias& alias, const std::string& text) {
   const auto& key = *find_key(alias.key);
   if (key.kind != Kind::choice)
     return text + std::string(std::isdigit(static_cast<unsigned char>(text.back())) != 0 ? alias.unit : "");
@@ -229,7 +234,8 @@ std::optional<std::string> in_our_words(const Alias& alias, const std::string& t
   return std::ranges::count(key.choices, word) != 0 ? std::optional(word) : std::nullopt;
 }
 
-// Where a server of another kind would listen. A HOST that is no address was set by a shell, of the machine's name.
+// The endpoint in HOST and PORT, which other servers read. Shells set HOST to the machine's name, so only an address
+// counts.
 std::optional<std::string> bind_of(const Settings& environment) {
   const auto value = [&](const char* name) {
     const auto set = environment.find(name);
@@ -291,7 +297,7 @@ Result<Config> load(const LoadInput& input) {
   for (const auto& alias : aliases()) {
     const auto set = input.environment.find(alias.variable);
     if (set == input.environment.end() || set->second.empty()) continue;
-    if (const auto text = in_our_words(alias, set->second))
+    if (const auto text = text_for_key(alias, set->second))
       loader.take_text(*find_key(alias.key), std::string(alias.variable), *text);
   }
   for (const auto& key : keys()) {

@@ -10,7 +10,7 @@
 
 namespace cove::config {
 
-// One entry of templates/languages.toml.
+// One entry of languages/languages.toml.
 struct Language {
   std::string name;
   std::vector<std::string> extensions;

@@ -57,8 +57,8 @@ std::string cores_text(std::uint64_t millis) {
   return fmt::format("{:g}", static_cast<double>(millis) / 1000);
 }
 
-// A number of the key's unit, in words of that unit.
-std::string in_words(const Key& key, std::uint64_t value) {
+// A number in the key's unit, as people write it.
+std::string shown_number(const Key& key, std::uint64_t value) {
   switch (key.kind) {
     case Kind::size:
       return format_size(value);
@@ -96,8 +96,8 @@ Result<std::uint64_t> number_of(const Key& key, std::string_view text) {
 Result<std::uint64_t> number_within(const Key& key, std::string_view text) {
   COVE_TRY(const auto value, number_of(key, text));
   if (value < key.least || (key.most != 0 && value > key.most))
-    return fail(Errc::invalid,
-                fmt::format("{} is outside {} to {}", text, in_words(key, key.least), in_words(key, key.most)));
+    return fail(Errc::invalid, fmt::format("{} is not between {} and {}", text, shown_number(key, key.least),
+                                           shown_number(key, key.most)));
   return value;
 }
 
@@ -107,64 +107,64 @@ Result<bool> boolean(std::string_view text) {
   const auto word = lower(text);
   if (std::ranges::count(kYes, word) != 0) return true;
   if (std::ranges::count(kNo, word) != 0) return false;
-  return fail(Errc::invalid, fmt::format("'{}' is neither true nor false", text));
+  return fail(Errc::invalid, fmt::format("'{}' is not true or false", text));
 }
 
-bool good_port(std::string_view text) {
+bool valid_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && number<std::uint16_t>(text).has_value();
 }
 
 // "name", "name:port", "[::1]:port", as in a Host header.
-bool good_host(std::string_view text) {
+bool valid_host(std::string_view text) {
   if (text.starts_with('[')) {
     const auto bracket = text.find(']');
     if (bracket == std::string_view::npos) return false;
     in6_addr address{};
     if (::inet_pton(AF_INET6, std::string(text.substr(1, bracket - 1)).c_str(), &address) != 1) return false;
     const auto rest = text.substr(bracket + 1);
-    return rest.empty() || (rest.starts_with(':') && good_port(rest.substr(1)));
+    return rest.empty() || (rest.starts_with(':') && valid_port(rest.substr(1)));
   }
   const auto name = take_until(text, ':');
   return !name.empty() && name.size() <= 253 && !name.starts_with('.') && !name.ends_with('.') &&
          std::ranges::all_of(
              name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '_'; }) &&
-         (text.empty() || good_port(text));
+         (text.empty() || valid_port(text));
 }
 
-bool good_origin(std::string_view text) {
+bool valid_origin(std::string_view text) {
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (text.starts_with(scheme)) return good_host(text.substr(scheme.size()));
+    if (text.starts_with(scheme)) return valid_host(text.substr(scheme.size()));
   }
   return false;
 }
 
-bool good_place(std::string_view text) {
+bool valid_endpoint(std::string_view text) {
   const auto colon = text.rfind(':');
-  return good_host(text) && colon != std::string_view::npos && good_port(text.substr(colon + 1)) &&
+  return valid_host(text) && colon != std::string_view::npos && valid_port(text.substr(colon + 1)) &&
          text.substr(colon + 1) != "0";
 }
 
 // A dotted name: it becomes an argument of an interpreter, and never an option.
-bool good_module(std::string_view text) {
+bool valid_module(std::string_view text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
   };
   return !text.empty() && text.front() != '.' && std::all_of(text.begin(), text.end(), plain);
 }
 
-// What the items of a list must be.
+// What the items of a list must look like.
 struct ItemRule {
   std::string_view key;
-  bool (*good)(std::string_view);
+  bool (*valid)(std::string_view);
   bool any_case;
-  std::string_view complaint;
+  std::string_view error;
 };
 constexpr auto kItemRules = std::to_array<ItemRule>({
-    {"http.allowed_hosts", good_host, true, "is not a host; write name or name:port, and each by itself"},
-    {"http.allowed_origins", good_origin, true, "is not an origin; write https://name or https://name:port"},
-    {"callbacks.allow", good_place, true, "is not a place; write name:port"},
-    {"dependencies.allow", good_place, true, "is not a place; write name:port"},
-    {"python.preload", good_module, false, "is not a module; write its dotted name"},
+    {"http.allowed_hosts", valid_host, true, "is not a host; write name or name:port, one host per item"},
+    {"http.allowed_origins", valid_origin, true, "is not an origin; write https://name or https://name:port"},
+    {"callbacks.allow", valid_endpoint, true, "is not an endpoint; write name:port"},
+    {"dependencies.allow", valid_endpoint, true, "is not an endpoint; write name:port"},
+    {"python.preload", valid_module, false, "is not a module; write its dotted name"},
 });
 
 Result<std::vector<std::string>> checked_items(const Key& key, std::vector<std::string> items) {
@@ -172,7 +172,7 @@ Result<std::vector<std::string>> checked_items(const Key& key, std::vector<std::
   if (rule == kItemRules.end()) return items;
   for (auto& item : items) {
     if (rule->any_case) item = lower(item);
-    if (!rule->good(item)) return fail(Errc::invalid, fmt::format("'{}' {}", item, rule->complaint));
+    if (!rule->valid(item)) return fail(Errc::invalid, fmt::format("'{}' {}", item, rule->error));
   }
   return items;
 }
@@ -232,7 +232,7 @@ struct Reader {
     for (const auto& [image, name] : images) {
       if (image.empty()) return fail(Errc::invalid, "an image must have a name");
       if (!is_template_name(name))
-        return fail(Errc::invalid, fmt::format("'{}', for '{}', is not the name of a template", name, image));
+        return fail(Errc::invalid, fmt::format("'{}' (for image '{}') is not a template name", name, image));
     }
     return {};
   }
@@ -287,7 +287,7 @@ std::string shown(const Config& config, const Key& key) {
     else if constexpr (std::same_as<T, std::chrono::milliseconds>)
       return format_duration(value);
     else if constexpr (std::integral<T>)
-      return in_words(key, value);
+      return shown_number(key, value);
     else if constexpr (std::same_as<T, std::vector<std::string>>)
       return joined(value, ",");
     else {
@@ -319,7 +319,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   if (host == "localhost") host = "127.0.0.1";
   Endpoint endpoint{.host = std::string(host)};
   in6_addr address{};
-  if (!good_port(text.substr(colon + 1)) ||
+  if (!valid_port(text.substr(colon + 1)) ||
       ::inet_pton(bracketed ? AF_INET6 : AF_INET, endpoint.host.c_str(), &address) != 1)
     return wrong();
   endpoint.port = *number<std::uint16_t>(text.substr(colon + 1));

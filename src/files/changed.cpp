@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "files/json.hpp"
-#include "files/place.hpp"
+#include "files/location.hpp"
 #include "files/walk.hpp"
 
 namespace cove::files {
 namespace {
 
-constexpr std::size_t kMostSeen = 20'000;
+constexpr std::size_t kMaxSeen = 20'000;
 
 std::int64_t nanoseconds(std::int64_t seconds, std::int64_t rest) {
   return seconds * 1'000'000'000 + rest;
@@ -43,7 +43,7 @@ Result<Changes> changes_below(const std::string& root, const ChangesWanted& want
   std::size_t seen = 0;
   while (const auto* step = walk.next()) {
     if (step->event == Walk::Event::leaving || passed_over(step->name)) continue;
-    if (++seen > kMostSeen || changes.files.size() > wanted.most) break;
+    if (++seen > kMaxSeen || changes.files.size() > wanted.most) break;
     if (S_ISDIR(step->st.st_mode)) static_cast<void>(walk.descend().has_value());  // one that cannot be read is empty
     if (!S_ISREG(step->st.st_mode)) continue;
     auto path = std::string(step->path);
@@ -61,7 +61,7 @@ Result<Changes> changes_below(const std::string& root, const ChangesWanted& want
     changes.files.resize(wanted.most);
     changes.more = true;
   }
-  changes.more = changes.more || seen > kMostSeen;
+  changes.more = changes.more || seen > kMaxSeen;
   std::ranges::sort(changes.files, {}, &Changed::path);
   return changes;
 }

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/io.hpp"
+#include "base/random_name.hpp"
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/stop.hpp"
 
 namespace cove::files {
@@ -86,23 +87,23 @@ Result<> read_content(const std::string& path, ReadRange range, int out_fd) {
 }
 
 Result<Entry> write_content(const std::string& path, std::uint32_t mode, int in_fd) {
-  COVE_TRY(const auto place, open_place(path, Parents::make));
-  if (const auto there = stat_at(place.dir.get(), place.name); there && S_ISDIR(there->st_mode))
+  COVE_TRY(const auto location, locate(path, Parents::make));
+  if (const auto there = stat_at(location.dir.get(), location.name); there && S_ISDIR(there->st_mode))
     return fail(Errc::invalid, fmt::format("{} is a directory", shown(path)));
-  Draft draft(place.dir.get());
+  Draft draft(location.dir.get());
   auto opened = draft.open();
   if (!opened) return fail_errno(opened.error().sys_errno, "write {}", shown(path));
   COVE_CHECK(copy(in_fd, *opened, path, kEverything));
   if (::fchmod(*opened, mode & 0777) != 0) return fail_errno(errno, "set the mode of {}", shown(path));
   COVE_TRY(const auto st, stat_fd(*opened));
-  COVE_CHECK(draft.become(place.name, path));
-  return make_entry(path, place.dir.get(), place.name, st);
+  COVE_CHECK(draft.become(location.name, path));
+  return make_entry(path, location.dir.get(), location.name, st);
 }
 
 Result<Entry> append_content(const std::string& path, std::uint32_t mode, int in_fd) {
-  COVE_TRY(const auto place, open_place(path, Parents::make));
+  COVE_TRY(const auto location, locate(path, Parents::make));
   const int fd_or_error =
-      ::openat(place.dir.get(), place.name.c_str(),
+      ::openat(location.dir.get(), location.name.c_str(),
                O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode & 0777);
   const UniqueFd fd(fd_or_error);
   if (!fd && errno == ELOOP) return fail(Errc::invalid, fmt::format("{} is a link", shown(path)));
@@ -111,7 +112,7 @@ Result<Entry> append_content(const std::string& path, std::uint32_t mode, int in
   if (!S_ISREG(before.st_mode)) return fail(Errc::invalid, fmt::format("{} {}", shown(path), kind_of(before.st_mode)));
   COVE_CHECK(copy(in_fd, fd.get(), path, kEverything));
   COVE_TRY(const auto st, stat_fd(fd.get()));
-  return make_entry(path, place.dir.get(), place.name, st);
+  return make_entry(path, location.dir.get(), location.name, st);
 }
 
 }  // namespace cove::files

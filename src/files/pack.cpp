@@ -15,8 +15,8 @@
 
 #include "base/io.hpp"
 #include "files/entry.hpp"
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/stop.hpp"
 #include "files/walk.hpp"
 

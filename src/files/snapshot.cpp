@@ -13,8 +13,8 @@
 #include "base/text.hpp"
 #include "files/byte_reader.hpp"
 #include "files/json.hpp"
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/stop.hpp"
 #include "files/walk.hpp"
 

@@ -11,8 +11,8 @@
 #include "base/text.hpp"
 #include "files/byte_reader.hpp"
 #include "files/changed.hpp"
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/staging.hpp"
 
 namespace cove::files {

@@ -9,9 +9,10 @@
 #include <array>
 #include <ranges>
 
+#include "base/random_name.hpp"
 #include "base/text.hpp"
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/walk.hpp"
 
 namespace cove::files {
@@ -169,7 +170,7 @@ Result<> Staging::add_symlink(const std::string& path, const std::string& target
 Result<> Staging::add_hard_link(const std::string& path, const std::string& target) {
   const auto known = entries_.find(target);
   if (known == entries_.end() || known->second.kind != Kind::file) {
-    return fail(Errc::invalid, fmt::format("hard link {} is to {}, which is no file that the archive holds before it",
+    return fail(Errc::invalid, fmt::format("hard link {} points to {}, which is not an earlier file of the archive",
                                            shown(path), shown(target)));
   }
   if (path == target) return {};

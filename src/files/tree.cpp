@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/walk.hpp"
 
 namespace cove::files {
@@ -19,11 +19,11 @@ tl::unexpected<Error> not_found(const std::string& path) {
       Error{.code = Errc::not_found, .message = fmt::format("path not found: {}", path), .sys_errno = ENOENT});
 }
 
-Result<Entry> entry_at(const Place& place, const std::string& path) {
-  const auto st = stat_at(place.dir.get(), place.name);
+Result<Entry> entry_at(const Location& location, const std::string& path) {
+  const auto st = stat_at(location.dir.get(), location.name);
   if (!st && st.error().sys_errno == ENOENT) return not_found(path);
   if (!st) return tl::unexpected<Error>(st.error());
-  return make_entry(path, place.dir.get(), place.name, *st);
+  return make_entry(path, location.dir.get(), location.name, *st);
 }
 
 // What has no name to be found by: "/", and paths that end in "..".
@@ -51,8 +51,8 @@ Result<Entry> stat_path(const std::string& path) {
     COVE_TRY(const auto fd, open_path(path, O_PATH | O_DIRECTORY));
     return entry_of_directory(path, fd.get());
   }
-  COVE_TRY(const auto place, open_place(path, Parents::must_exist));
-  return entry_at(place, path);
+  COVE_TRY(const auto location, locate(path, Parents::must_exist));
+  return entry_at(location, path);
 }
 
 Result<Listing> list_tree(const std::string& path, std::size_t depth, std::size_t max_entries) {
@@ -88,13 +88,13 @@ std::string to_json(const Listing& listing) {
 }
 
 Result<Entry> rename_path(const std::string& from, const std::string& to, Overwrite overwrite) {
-  COVE_TRY(const auto source, open_place(from, Parents::must_exist));
+  COVE_TRY(const auto source, locate(from, Parents::must_exist));
   if (const auto there = entry_at(source, from); !there) return there;
-  COVE_TRY(const auto target, open_place(to, Parents::must_exist));
+  COVE_TRY(const auto target, locate(to, Parents::must_exist));
   const unsigned flags = overwrite == Overwrite::yes ? 0 : RENAME_NOREPLACE;
   if (::renameat2(source.dir.get(), source.name.c_str(), target.dir.get(), target.name.c_str(), flags) != 0) {
     if (errno == EEXIST && overwrite == Overwrite::no)
-      return fail(Errc::exists, fmt::format("{} is already there", shown(to)));
+      return fail(Errc::exists, fmt::format("{} already exists", shown(to)));
     if (errno == EEXIST) errno = ENOTEMPTY;
     return fail_errno(errno, "rename {} to {}", shown(from), shown(to));
   }
@@ -104,7 +104,7 @@ Result<Entry> rename_path(const std::string& from, const std::string& to, Overwr
 Result<Entry> make_directory(const std::string& path) {
   auto made = make_directories(path);
   if (!made && made.error().sys_errno == ENOTDIR)
-    return fail(Errc::exists, fmt::format("{} or something above it is there and is no directory", shown(path)));
+    return fail(Errc::exists, fmt::format("{} or one of its parents exists and is not a directory", shown(path)));
   if (!made) return tl::unexpected<Error>(made.error());
   return entry_of_directory(path, made->dir.get());
 }
@@ -118,15 +118,15 @@ Result<Entry> make_link(const std::string& path, const std::string& target) {
 }
 
 Result<> remove_path(const std::string& path, Recursive recursive) {
-  COVE_TRY(const auto place, open_place(path, Parents::must_exist));
+  COVE_TRY(const auto location, locate(path, Parents::must_exist));
   for (const char* kept : {"/", "/workspace"}) {
-    if (is_same_directory(place.dir.get(), place.name, kept))
+    if (is_same_directory(location.dir.get(), location.name, kept))
       return fail(Errc::invalid, fmt::format("{} itself is not removed", shown(path)));
   }
-  COVE_TRY(const auto entry, entry_at(place, path));
-  if (recursive == Recursive::yes) return remove_tree(place.dir.get(), place.name);
+  COVE_TRY(const auto entry, entry_at(location, path));
+  if (recursive == Recursive::yes) return remove_tree(location.dir.get(), location.name);
   const int flags = entry.type == "directory" ? AT_REMOVEDIR : 0;
-  if (::unlinkat(place.dir.get(), place.name.c_str(), flags) != 0) {
+  if (::unlinkat(location.dir.get(), location.name.c_str(), flags) != 0) {
     if (errno == ENOTEMPTY || errno == EEXIST)
       return fail(Errc::invalid, fmt::format("{} is a directory that has something in it", shown(path)));
     return fail_errno(errno, "remove {}", shown(path));

@@ -6,8 +6,8 @@
 
 #include <ranges>
 
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/staging.hpp"
 #include "files/tar_reader.hpp"
 

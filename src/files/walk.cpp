@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 
 namespace cove::files {
 namespace {

@@ -16,8 +16,8 @@
 #include "base/io.hpp"
 #include "base/unique_fd.hpp"
 #include "files/json.hpp"
+#include "files/location.hpp"
 #include "files/names.hpp"
-#include "files/place.hpp"
 #include "files/stop.hpp"
 #include "files/walk.hpp"
 

@@ -21,7 +21,7 @@ struct AccessRecord {
 };
 
 // One line of key=value without its line end. Values with anything but plain visible ASCII are quoted and escaped, and
-// cut to a length, so a record can neither forge another nor talk to a terminal.
+// cut to a length, so a record can neither forge another nor send control codes to a terminal.
 std::string to_log_line(const AccessRecord& record);
 
 }  // namespace cove::http

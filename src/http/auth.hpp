@@ -18,19 +18,19 @@ using cove::Principal;
 class Authenticator {
  public:
   virtual ~Authenticator() = default;
-  // Whose key this is, or nothing.
+  // The owner of this key; nothing for an unknown key.
   virtual std::optional<Principal> check(std::string_view key) = 0;
-  // True: this server wants no keys; one that is offered and wrong is refused all the same.
+  // True: this server requires no keys. A wrong key is refused all the same.
   [[nodiscard]] virtual bool open() = 0;
-  // Whether who was let in once still would be. Asked again and again of everybody whose request lasts.
+  // Whether the credentials behind `principal` are still valid. Asked repeatedly during long requests.
   [[nodiscard]] virtual bool still_valid(const Principal& principal) = 0;
 };
 
-// What a request carried as credentials, from all places that may carry one.
+// The credentials of a request, from every header and path segment that may carry one.
 struct Credentials {
   bool conflicting = false;       // two headers of one kind, or two keys: refuse
-  bool unreadable = false;        // no scheme we know: as good as a wrong key
-  std::vector<std::string> keys;  // candidates; the first that is known counts
+  bool unreadable = false;        // an unknown scheme: counts as a wrong key
+  std::vector<std::string> keys;  // candidates; the first known one counts
 };
 
 // `authorization` and `api_key` are all values of these headers; `prefix` is the key of the path, or empty.
@@ -44,10 +44,10 @@ struct Decision {
 };
 Decision authenticate(Authenticator& authenticator, const Credentials& credentials);
 
-// Replaces every key in `text` by `cove_***`, for logs, in whatever case and however percent-encoded it is written.
+// Replaces every key in `text` by `cove_***`, for logs, in any case and any percent-encoding.
 std::string redact_keys(std::string_view text);
 
-// Wrong keys per peer address: a token bucket each. Only failures are counted, so who has a key never notices.
+// Limits wrong keys by peer address, with a token bucket each. Only failures count, so valid clients never notice.
 class FailureThrottle {
  public:
   struct Options {
@@ -57,7 +57,7 @@ class FailureThrottle {
   };
   FailureThrottle() : FailureThrottle(Options{}) {}
   explicit FailureThrottle(Options options) : options_(options) {}
-  // Counts one failure. False: too many, say "later".
+  // Counts one failure. False: too many; answer 429.
   bool admit(const std::string& peer, std::chrono::steady_clock::time_point now);
 
  private:

@@ -103,7 +103,7 @@ Task<Result<std::string>> Exchange::read_body(std::size_t limit) {
 }
 
 Task<Result<std::size_t>> Exchange::read_body_some(char* data, std::size_t size) {
-  if (over_limit_) co_return fail(Errc::over_limit, "the body is larger than this route takes");
+  if (over_limit_) co_return fail(Errc::over_limit, "the body is larger than this route accepts");
   if (malformed_) co_return fail(Errc::invalid, "the body is malformed");
   auto count = co_await connection_.read_body(data, size);
   if (!count) {
@@ -114,7 +114,7 @@ Task<Result<std::size_t>> Exchange::read_body_some(char* data, std::size_t size)
   if (connection_.body_.done()) connection_.watch();
   if (bytes_in_ > body_limit_) {
     over_limit_ = true;
-    co_return fail(Errc::over_limit, "the body is larger than this route takes");
+    co_return fail(Errc::over_limit, "the body is larger than this route accepts");
   }
   co_return count;
 }
@@ -174,7 +174,7 @@ Task<> Exchange::say_full(Error why) {
                       : error_response(503, "unavailable", why.message + ": try again when some of them have ended");
   response.headers.emplace_back("Retry-After", "1");
   connection_.keep_alive_ = false;  // the rest of the body is not worth reading
-  if (const auto sent = co_await send(std::move(response)); !sent) connection_.close();
+  if (const auto sent = co_await send(std::move(response)); !sent) connection_.socket_->close();
 }
 
 Task<Result<>> Exchange::send(Response response) {
@@ -243,7 +243,7 @@ Task<Result<>> Exchange::finish() {
 }
 
 void Exchange::abort() {
-  connection_.reset();
+  connection_.socket_->reset();
   connection_.client_left();
 }
 
@@ -263,9 +263,9 @@ Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket() {
     connection_.keep_alive_ = false;
     auto sent = co_await send(std::move(*problem));
     if (!sent) co_return tl::unexpected<Error>(sent.error());
-    co_return fail(Errc::invalid, "this is no WebSocket handshake");
+    co_return fail(Errc::invalid, "this is not a WebSocket handshake");
   }
-  connection_.stop_watching();
+  connection_.socket_->stop_watching();
   connection_.upgraded_ = true;
   connection_.keep_alive_ = false;
   status_ = 101;
@@ -276,7 +276,7 @@ Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket() {
                                 .write_timeout = options.write_timeout,
                                 .message_limit = options.websocket_message_limit,
                                 .still_valid = connection_.validity()};
-  auto socket = co_await upgrade(std::move(connection_.socket_), request_, limits);
+  auto socket = co_await upgrade(connection_.socket_->release(), request_, limits);
   if (socket) connection_.cut_websocket_ = (*socket)->cutter();
   co_return socket;
 }

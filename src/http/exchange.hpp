@@ -20,11 +20,11 @@ namespace cove::http {
 class Connection;
 
 // One request and its answer. Borrowed by the handler for as long as the handler runs; the handler answers once, by
-// send(), by start()…finish(), by accept_websocket() or by abort(). A body the handler did not read is read and thrown
-// away behind its back, after the answer.
+// send(), by start()…finish(), by accept_websocket() or by abort(). What the handler did not
+// read of the body is read and discarded after the answer.
 //
-// Every failure with Errc::unavailable means that the client is gone or too slow and that nothing more can be said to
-// it: return.
+// Every failure with Errc::unavailable means that the client is gone or too slow and that nothing more can be sent:
+// return.
 class Exchange {
  public:
   Exchange(Connection& connection, Request request, std::uint64_t body_limit);
@@ -34,13 +34,13 @@ class Exchange {
 
   [[nodiscard]] const Request& request() const { return request_; }
 
-  // What the client announced; nothing for a chunked body. 0 when there is no body.
+  // Content-Length; nothing for a chunked body, 0 without a body.
   [[nodiscard]] std::optional<std::uint64_t> content_length() const;
   // The whole (rest of the) body. over_limit when it is more than `limit` or than the route allows; invalid when it is
   // malformed; unavailable also when the tenant, or the server, holds too much in memory: then it has been answered.
   Task<Result<std::string>> read_body(std::size_t limit);
-  // What the body holds of the server's memory is held until the exchange is over. Who keeps the body's content longer
-  // takes this along; who has no more of it gives it up.
+  // The body's share of the server's memory budget, held until the exchange is over. A handler that keeps the body
+  // longer moves this along with it; one that is done with the body may release it early.
   [[nodiscard]] Budget::Charge take_charge() { return std::move(charge_); }
   // 1..size bytes, or 0 at the end.
   Task<Result<std::size_t>> read_body_some(char* data, std::size_t size);
@@ -51,11 +51,11 @@ class Exchange {
   // body of `head` is ignored.
   Task<Result<>> start(Response head);
   Task<Result<>> start(Response head, std::uint64_t length);
-  // Returns when the kernel has taken all; `bytes` must live until then. With HEAD nothing is sent.
+  // Returns when the kernel has accepted all; `bytes` must live until then. For HEAD nothing is sent.
   Task<Result<>> write(std::string_view bytes);
-  // Without it the client sees an answer cut short.
+  // Without this call the client sees a truncated answer.
   Task<Result<>> finish();
-  // Closes with a reset: what was begun cannot be ended well.
+  // Resets the connection, for an answer that cannot be completed.
   void abort();
 
   // The other side has closed or reset, or takes nothing any more. Known only once the body has been read. It may still
@@ -77,7 +77,7 @@ class Exchange {
   friend class Connection;
   enum class Framing { none, length, chunked, close };
 
-  // Answers 429 or 503 instead of what was meant, which the memory of the server has no room for.
+  // Answers 429 or 503 because the memory budget is exhausted.
   Task<> say_full(Error why);
   Task<Result<>> send_head(Response head, Framing framing, std::uint64_t length, std::string_view body);
 

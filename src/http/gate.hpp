@@ -10,8 +10,8 @@
 
 namespace cove::http {
 
-// Where a request says it comes from and whom it wants: what keeps the pages of other sites, which a browser may send
-// here with our address or name, from using a server that trusts its network.
+// Checks Host, Origin and Sec-Fetch-Site. Without it a web page of another site could use a browser, or a DNS name that
+// points here, to call a server that trusts its network.
 struct Gate {
   bool check_host = true;
   const std::vector<std::string>& allowed_hosts;
@@ -20,7 +20,7 @@ struct Gate {
   std::uint16_t local_port = 0;
 
   [[nodiscard]] bool host_allowed(std::string_view host) const;
-  // `host` is what the request's Host header said: the server's own pages come from there.
+  // `host` is the request's Host header: the server's own pages have that origin.
   [[nodiscard]] bool origin_allowed(std::string_view origin, std::string_view host) const;
 };
 

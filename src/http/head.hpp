@@ -60,8 +60,8 @@ std::variant<Head, Refusal> parse_head(std::string_view head, HeadLimits limits)
 std::string request_id(const Request& request);
 std::string random_request_id();
 
-// Takes the framing off a request body. Chunk extensions are refused: nobody needs them, and two parsers that read them
-// differently are how requests are smuggled. Trailers are read and forgotten.
+// Takes the framing off a request body. Chunk extensions are refused: nobody needs them, and parsers that disagree
+// about them allow request smuggling. Trailers are read and dropped.
 class BodyDecoder {
  public:
   BodyDecoder() = default;  // no body
@@ -77,7 +77,7 @@ class BodyDecoder {
   [[nodiscard]] bool done() const { return state_ == State::done; }
   // With a length: bytes that may be read straight into the caller's memory.
   [[nodiscard]] std::uint64_t raw_left() const { return state_ == State::raw ? left_ : 0; }
-  // `count` bytes of raw_left() were read past this decoder.
+  // To be called after `count` bytes of raw_left() were read without this decoder.
   void skip(std::uint64_t count);
 
  private:

@@ -4,7 +4,7 @@
 
 namespace cove::http {
 
-// The media type that the ending of a path says, in lower case; application/octet-stream for one that is not known.
+// The media type for the extension of a path, in lower case; application/octet-stream for an unknown one.
 std::string_view mime_of(std::string_view path);
 
 }  // namespace cove::http

@@ -176,7 +176,7 @@ Result<> MultipartReader::step(bool& more) {
         if (pending_.size() > kHeaderLimit) return malformed("the headers of a part are too long");
         return {};
       }
-      if (++parts_ > kMostParts) return malformed("the form has too many parts");
+      if (++parts_ > kMaxParts) return malformed("the form has too many parts");
       COVE_CHECK(begin_part(std::string_view(pending_).substr(0, end)));
       pending_.erase(0, end + 4);
       state_ = State::content;

@@ -29,14 +29,14 @@ class PartSink {
 class MultipartReader {
  public:
   static constexpr std::size_t kHeaderLimit = 16U << 10;  // of all the headers of one part
-  static constexpr std::size_t kMostParts = 1000;
+  static constexpr std::size_t kMaxParts = 1000;
 
   // `boundary` as boundary_of() gives it. `sink` is borrowed.
   MultipartReader(std::string_view boundary, PartSink& sink);
 
-  // Errc::invalid for what is no form; what the sink refuses passes through.
+  // Errc::invalid for malformed input; the sink's errors are passed on.
   Result<> feed(std::string_view bytes);
-  // When no more comes. Errc::invalid when the form is not complete.
+  // To be called at the end of the input. Errc::invalid when the form is incomplete.
   [[nodiscard]] Result<> finish() const;
 
  private:
@@ -52,7 +52,7 @@ class MultipartReader {
   std::size_t parts_ = 0;
 };
 
-// Of a Content-Type header; nothing when it is no form, "" when a form has no boundary that can be used.
+// The boundary in a Content-Type header; nothing when it is not a form, "" when the boundary is unusable.
 std::optional<std::string> boundary_of(std::string_view content_type);
 
 // For fuzzing and tests: the parts of a Content-Disposition value.

@@ -182,7 +182,7 @@ TEST(Multipart, AHeaderOfAGigabyteIsRefusedAfterALittleOfIt) {
 
 TEST(Multipart, TooManyPartsAreRefused) {
   std::string body;
-  for (std::size_t i = 0; i <= MultipartReader::kMostParts; ++i) body += part("name=x", "");
+  for (std::size_t i = 0; i <= MultipartReader::kMaxParts; ++i) body += part("name=x", "");
   EXPECT_NE(read(body + "--b--", 4096).error, "");
 }
 

@@ -22,7 +22,7 @@ struct Request {
   std::string path;    // of the target, still percent-encoded
   std::string id;      // req_…, or the client's own X-Request-Id
   Principal principal;
-  bool admitted = false;  // has shown what opens this server, or needed to show nothing
+  bool admitted = false;  // has shown valid credentials, or needs none
   std::string peer;       // address and port
   unsigned version = 11;  // 10 or 11
 

@@ -16,17 +16,17 @@ namespace cove::http {
 class Exchange;
 using Handler = std::function<async::Task<>(Exchange&)>;
 
-// Who may use a route: anybody; whoever has a key; or whoever has one and, without, programs of this machine that come
-// here directly and not through a proxy.
+// Who may use a route: anybody (open); holders of a key; or holders of a key and, without one, programs on this machine
+// that do not come through a proxy.
 enum class Access { open, key, key_or_loopback };
 
 struct RouteOptions {
   http::Access access = http::Access::key;
   std::uint64_t body_limit = std::uint64_t{16} << 20;
-  bool navigable = false;  // a page people come to by a link of another site
+  bool navigable = false;  // a page that links on other sites may lead to
   bool head = true;        // of GET: also serves HEAD
-  bool strict = false;     // a parameter is not empty, and the path with a slash behind it is sent here with 307
-  bool rest = false;       // the last parameter is all that is left of the path, slashes and all; it may be empty
+  bool strict = false;     // parameters must not be empty; the path with a trailing slash is redirected here with 307
+  bool rest = false;       // the last parameter takes the rest of the path, including slashes; it may be empty
 };
 
 // Routes are added before the server starts. A pattern is a path whose segments are text or "{name}"; a parameter is
@@ -56,13 +56,13 @@ class Router {
   struct Moved {
     std::string path;  // percent-encoded
   };
-  // Turns an answer of error_response() into one as the clients of some paths know it.
+  // Rewrites an error_response() into the error format of another API.
   using Dialect = std::function<Response(Response)>;
 
   void add(verb method, std::string pattern, Handler handler, RouteOptions options = {});
-  // Of every error that is answered at this path or below it.
+  // Applies to every error at this path or below it.
   void set_dialect(std::string path, Dialect dialect);
-  // Null: ours.
+  // Null: the server's own format.
   [[nodiscard]] const Dialect* dialect_of(std::string_view path) const;
   // `path` is percent-encoded.
   [[nodiscard]] std::variant<Found, NotFound, NotAllowed, Malformed, Moved> find(verb method,

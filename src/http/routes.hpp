@@ -12,7 +12,7 @@
 
 namespace cove::http {
 
-// One route as data: a table of them can be listed without the services that its handlers work with.
+// One route as data, so that routes can be listed without the services that their handlers use.
 template <class Services>
 struct RouteRow {
   verb method = verb::unknown;

@@ -41,7 +41,7 @@ struct ServerOptions {
   std::size_t max_per_peer = 0;  // 0: no limit
   // Bytes of bodies and answers in memory, of a tenant and of all; 0: no limit.
   Budget::Limits held;
-  // Between two looks whether those whose requests last would still be let in.
+  // Interval at which the credentials of long requests are checked again.
   std::chrono::milliseconds revalidate_every{500};
   bool check_host = true;
   // "name" (any port) or "name:port", besides 127.0.0.1, [::1], localhost and the address the client connected to,
@@ -50,7 +50,7 @@ struct ServerOptions {
   // "https://console.example", besides the server's own. No CORS headers are sent to anybody.
   std::vector<std::string> allowed_origins;
   FailureThrottle::Options throttle;
-  std::string challenge;  // told with 401 and 403, behind the scheme: where a token can be had
+  std::string challenge;  // parameters of WWW-Authenticate on 401 and 403: where to get a token
 };
 
 // HTTP/1.1 on one thread. `router` and `authenticator` are borrowed for the server's life.
@@ -60,14 +60,14 @@ class Server {
   using OnEscape = std::function<void(std::string_view where, std::exception_ptr)>;
   struct Hooks {
     AccessLog access_log;
-    OnEscape on_escape;  // exceptions that handlers let go; the client got a 500, or was cut off
-    std::function<void(std::string_view)> warn;  // about limits that were reached, now and then
+    OnEscape on_escape;  // an exception escaped a handler; the client got a 500 or was disconnected
+    std::function<void(std::string_view)> warn;  // rate-limited warnings about limits that were reached
   };
-  // What was turned away since the start.
+  // Counts since the start.
   struct Counts {
     std::uint64_t refused = 0;  // connections, with 503
-    std::uint64_t evicted = 0;  // connections, for the sake of newcomers
-    std::uint64_t revoked = 0;  // requests, because whoever made them would not be let in any more
+    std::uint64_t evicted = 0;  // connections, to make room for new ones
+    std::uint64_t revoked = 0;  // requests, because their credentials became invalid
   };
 
   Server(boost::asio::any_io_executor executor, ServerOptions options, const Router& router,
@@ -78,13 +78,13 @@ class Server {
 
   // Accepts until stop() or cancellation. May be called for several acceptors.
   Task<> serve(boost::asio::ip::tcp::acceptor acceptor);
-  // For requests that begin from now on.
+  // Applies to requests that begin from now on.
   void reload(ServerOptions options);
   // Every answer from now on is the last of its connection, and idle connections are closed; goes on accepting.
   void drain();
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] const Counts& counts() const;
-  // Of bodies and answers in memory; also for who keeps what a body held beyond its request.
+  // Memory of bodies and answers; also for handlers that keep a body longer than its request.
   [[nodiscard]] Budget& budget();
   // Ends accepting, cancels every handler and returns when all is closed.
   Task<> stop();

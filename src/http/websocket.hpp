@@ -27,9 +27,10 @@ class WebSocket {
   // Return when the kernel has taken the message. The view must live until then.
   virtual Task<Result<>> send_text(std::string_view data) = 0;
   virtual Task<Result<>> send_binary(std::string_view data) = 0;
-  // Says goodbye and waits a little for the other side's. `reason` is cut to 123 bytes.
+  // Sends a close frame and waits briefly for the other side's. `reason` is cut to 123 bytes.
   virtual Task<> close(std::uint16_t code, std::string reason) = 0;
-  // Closes it without a word, from wherever it is called; does nothing once the WebSocket is gone.
+  // Returns a function that closes the connection at once, without a close frame; it does nothing once the WebSocket
+  // is gone.
   virtual std::function<void()> cutter() = 0;
 };
 

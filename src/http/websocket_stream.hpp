@@ -18,14 +18,14 @@ struct WebSocketOptions {
   std::chrono::milliseconds handshake_timeout{2'000};
   std::chrono::milliseconds write_timeout{30'000};
   std::size_t message_limit = 1 << 20;
-  // Asked before each message is handed on: whether whoever opened it would still be let in. Empty: always.
+  // Asked before each message is passed on: whether the client's credentials are still valid. Empty: always.
   std::function<bool()> still_valid = {};
 };
 
-// What to answer to a request that is no handshake; nothing when it is one.
+// The answer to a request that is not a handshake; nothing when it is one.
 std::optional<Response> websocket_problem(const Request& request);
 
-// Answers the handshake over `socket`, which is the WebSocket's from here on.
+// Answers the handshake over `socket`, which the WebSocket then owns.
 Task<Result<std::unique_ptr<WebSocket>>> upgrade(boost::asio::ip::tcp::socket socket, const Request& request,
                                                  WebSocketOptions options);
 

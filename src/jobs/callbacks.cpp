@@ -13,18 +13,18 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kMostBackoff{3'600'000};
-constexpr std::chrono::seconds kLookAgain{60};    // should the wall clock have been set
-constexpr std::chrono::seconds kTidy{60};         // between two sweeps of the table
-constexpr std::uint64_t kMostAnswer = 64U << 10;  // of which nothing is read but the status
-constexpr std::uint64_t kShort = 4U << 10;        // a body when there is no room for large ones
+constexpr milliseconds kMaxBackoff{3'600'000};
+constexpr std::chrono::seconds kLookAgain{60};   // should the wall clock have been set
+constexpr std::chrono::seconds kTidy{60};        // between two sweeps of the table
+constexpr std::uint64_t kMaxAnswer = 64U << 10;  // of which nothing is read but the status
+constexpr std::uint64_t kShort = 4U << 10;       // a body when there is no room for large ones
 constexpr auto kLarge = std::to_array<std::string_view>(
     {"outputs", "stdout", "stderr", "returnValue", "code", "artifacts", "args", "error"});
 
 milliseconds backoff_after(std::uint32_t failures, milliseconds first) {
   auto wait = first;
-  for (std::uint32_t n = 1; n < failures && wait < kMostBackoff; ++n) wait *= 2;
-  return std::min(wait, kMostBackoff);
+  for (std::uint32_t n = 1; n < failures && wait < kMaxBackoff; ++n) wait *= 2;
+  return std::min(wait, kMaxBackoff);
 }
 
 }  // namespace
@@ -81,7 +81,8 @@ Result<> Callbacks::check(std::string_view text) const {
   boost::system::error_code is_name;
   const auto literal = boost::asio::ip::make_address(url.host, is_name);
   if (!is_name && outbound::dialable(url, options_().reach, {literal}).empty())
-    return fail(Errc::invalid, fmt::format("{} is no public address, and is not allowed here", url.authority()));
+    return fail(Errc::invalid,
+                fmt::format("{} is not a public address, and callbacks.allow does not list it", url.authority()));
   return {};
 }
 
@@ -220,7 +221,7 @@ async::Task<> Callbacks::attempt(std::string id) {
   if (!*found || !*body) co_return place.finish();
   auto& row = **found;
   outbound::Request request{.method = "POST", .reach = options.reach, .tenant = row.tenant, .until = sending_.at(id)};
-  request.max_body_bytes = kMostAnswer;
+  request.max_body_bytes = kMaxAnswer;
   const auto timestamp = std::to_string(unix_millis() / 1000);
   request.headers = {{"Content-Type", "application/json"},
                      {"X-Cove-Event", "execution.ended"},
@@ -232,17 +233,17 @@ async::Task<> Callbacks::attempt(std::string id) {
   request.body = std::move(**body);
   body = std::optional<std::string>();
   ++counters_.attempts;
-  Result<outbound::Response> answer = fail(Errc::invalid, "the address cannot be read");
+  Result<outbound::Response> answer = fail(Errc::invalid, "the URL is malformed");
   if (auto url = outbound::parse_url(row.url)) {
     request.url = std::move(*url);
     answer = co_await client_.send(std::move(request));
     // A long answer to a callback was an answer.
     if (!answer && answer.error().code == Errc::over_limit)
-      answer = fail(Errc::unavailable, "its answer is longer than 64 KiB");
+      answer = fail(Errc::unavailable, "the answer is longer than 64 KiB");
   }
   judge(row, answer);
   if (const auto written = store_.callbacks().update(row); !written)
-    log_(fmt::format("callback not noted execution={} reason=\"{}\"", row.id, written.error().message));
+    log_(fmt::format("callback not stored execution={} reason=\"{}\"", row.id, written.error().message));
   if (row.state == "pending") co_return place.postpone(row.attempts, row.next_unix_ms);
   ++(row.state == "delivered" ? counters_.delivered : counters_.failed);
   place.finish();

@@ -20,9 +20,9 @@
 
 namespace cove::jobs {
 
-// Tells others by HTTP what they asked to be told. Written down before it is tried, tried again after a while, and
-// after a restart; over when it was taken (2xx), or was tried often enough. Never follows a redirect. Tenants take
-// turns, so that receivers that hang hold up nobody's callbacks but their own tenant's.
+// Delivers callbacks by HTTP. Each is stored before the first attempt and retried with backoff, also after a restart,
+// until it is accepted (2xx) or out of attempts. Redirects are not followed. Tenants take turns, so that receivers that
+// hang delay only their own tenant's callbacks.
 class Callbacks {
  public:
   struct Options {
@@ -31,9 +31,9 @@ class Callbacks {
     std::chrono::milliseconds backoff{2000};
     std::chrono::milliseconds timeout{10'000};
     std::uint64_t max_size_bytes = 1 << 20;
-    std::uint32_t tenant_concurrent = 4;  // being sent now, of one tenant
-    std::uint32_t max_concurrent = 32;    // and of all
-    UsageBounds pending;                  // not over yet
+    std::uint32_t tenant_concurrent = 4;  // attempts under way, for one tenant
+    std::uint32_t max_concurrent = 32;    // and for all
+    UsageBounds pending;                  // neither delivered nor given up
   };
   // Since the start.
   struct Counters {
@@ -54,18 +54,18 @@ class Callbacks {
   Callbacks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store,
             outbound::Client& client, std::function<Options()> options, Log log);
 
-  // Before anything else: what a server before us left.
+  // Loads what a previous server left. To be called first.
   Result<> remember();
-  // Errc::invalid for what is no address, and for one that is refused by its own spelling.
+  // Errc::invalid for a malformed URL and for a literal address that may not be called.
   [[nodiscard]] Result<> check(std::string_view url) const;
   // Whether one more execution may ask for a callback. Errc::quota when its tenant has too many pending, or too many
-  // bytes of them; Errc::unavailable when all together have. `retry_after` is when one of them is over for certain.
+  // bytes of them; Errc::unavailable when all together have. `retry_after` is when one of them is certain to be over.
   Result<> admit(const std::string& tenant, Unfinished unfinished);
-  // `body` without its large members, if it is larger than is sent, or than there is room for.
+  // `body`, without its large members if it is over the size limit or over what may still be pending.
   void add(const store::ExecutionRow& about, boost::json::object body);
-  // Until cancelled. Sleeps until one comes due, ends or is added.
+  // Sends callbacks as they come due, until cancelled.
   async::Task<> deliver();
-  // Forgets now and then what is over and about nothing that is remembered, until cancelled.
+  // Deletes, from time to time, callbacks that are over and whose execution is forgotten, until cancelled.
   async::Task<> tidy();
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -77,7 +77,7 @@ class Callbacks {
   struct Pending {
     std::string tenant;
     std::uint64_t size_bytes = 0;
-    std::uint32_t attempts = 0;  // that were made
+    std::uint32_t attempts = 0;  // made so far
     std::int64_t next_unix_ms = 0;
   };
   struct Queue {
@@ -94,7 +94,7 @@ class Callbacks {
   // The tenant whose callback is sent next; end when nobody's is due or may be sent.
   [[nodiscard]] std::map<std::string, Queue>::iterator next_tenant(std::int64_t now_unix_ms, const Options& options);
   [[nodiscard]] std::optional<std::int64_t> next_time(const Options& options) const;
-  // How long it takes at most until one of the tenant's callbacks is over, if nobody answers. "": of anybody's.
+  // The longest time until one of the tenant's callbacks is over, if no receiver answers. "": of any tenant's.
   [[nodiscard]] std::chrono::milliseconds until_one_is_over(const std::string& tenant) const;
   [[nodiscard]] std::chrono::milliseconds longest_rest(const std::string& id, const Options& options) const;
 
@@ -106,11 +106,11 @@ class Callbacks {
   async::Signal changed_;
   std::map<std::string, Pending> pending_;            // by id
   std::map<std::string, Queue> queues_;               // by tenant
-  std::map<std::string, Clock::time_point> sending_;  // id to the end of its time
-  std::string last_tenant_;                           // whose turn it was
+  std::map<std::string, Clock::time_point> sending_;  // id to its deadline
+  std::string last_tenant_;                           // the tenant that was served last
   TenantUsage usage_;                                 // of pending_
   Counters counters_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive us, with the loop
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // attempts may outlive this object, with the loop
 };
 
 }  // namespace cove::jobs

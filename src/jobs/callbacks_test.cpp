@@ -24,7 +24,7 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 class CallbackDelivery : public testing::Test {
  protected:
   CallbackDelivery() : acceptor_(loop_, {asio::ip::address_v4::loopback(), 0}) {
-    options_.reach.places.push_back({.host = "127.0.0.1", .port = acceptor_.local_endpoint().port()});
+    options_.reach.allowed.push_back({.host = "127.0.0.1", .port = acceptor_.local_endpoint().port()});
     options_.backoff = 10ms;
     options_.timeout = 60s;
     restart();

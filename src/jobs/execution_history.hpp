@@ -10,27 +10,27 @@
 
 namespace cove::jobs {
 
-// What is remembered of asynchronous executions that have ended: of each sandbox so many, of each tenant and of all so
-// many bytes. The oldest are forgotten first; past the bound of all, those of the tenant that has the most.
+// Keeps finished asynchronous executions: a number for each sandbox, bytes for each tenant and for all. Past a bound
+// the oldest are dropped; past the bound for all, those of the tenant that has the most.
 class ExecutionHistory {
  public:
   struct Limits {
     std::uint32_t sandbox_count = 100;
     std::uint64_t sandbox_bytes = 16U << 20;
-    UsageBounds bytes;  // of code and results; numbers are not looked at
+    UsageBounds bytes;  // of code and results; counts are not limited
   };
-  // `lives`: whether there still is a sandbox of this id. What was remembered of one that has gone went with it.
+  // `lives`: whether the sandbox with this id still exists. Its executions are deleted with it.
   ExecutionHistory(store::ExecutionTable& table, std::function<Limits()> limits,
                    std::function<bool(const std::string& sandbox)> lives);
 
-  // Before anything else: what a server before us left.
+  // Loads what a previous server left. To be called first.
   Result<> load();
-  // Writes down the end of one, and forgets what is too much now.
+  // Stores the result of one, and drops what is over the bounds.
   Result<> add(const store::ExecutionRow& row);
 
   // Of all tenants.
   [[nodiscard]] Amount held();
-  // Because of a bound of the tenant's or of all.
+  // Dropped because of a bound of the tenant's or of all.
   [[nodiscard]] const std::uint64_t& evicted() const { return evicted_; }
 
  private:

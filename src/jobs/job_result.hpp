@@ -12,7 +12,7 @@ namespace cove::jobs {
 // completed, failed, timeout, cancelled or crashed.
 std::string_view status_of(guest::Reason reason, int exit_status);
 
-// What a handler reported about its own end. Code nobody has read wrote it.
+// What a handler reported about its own end: untrusted.
 struct Returned {
   int exit_code = 1;
   boost::json::value value;

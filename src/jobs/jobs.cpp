@@ -17,9 +17,9 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatch = 256U << 10;
-constexpr std::size_t kMostMessage = 4U << 20;  // of a handler
-constexpr std::size_t kMostArtifacts = 1000;
-constexpr std::size_t kMostListed = 10'000;
+constexpr std::size_t kMaxMessage = 4U << 20;  // of a handler
+constexpr std::size_t kMaxArtifacts = 1000;
+constexpr std::size_t kMaxListed = 10'000;
 constexpr std::size_t kDepth = 16;
 constexpr std::chrono::seconds kListTime{10};
 constexpr std::int64_t kClockGrain = 10;  // ms that a file's time may lie before ours: the kernel counts in ticks
@@ -67,10 +67,10 @@ Result<std::shared_ptr<Job>> Jobs::submit(std::shared_ptr<sandbox::Sandbox> sand
     callbacks.of_tenant += same_tenant && has_callback ? 1 : 0;
     callbacks.of_all += has_callback ? 1 : 0;
   }
-  if (of_sandbox >= kMostUnfinished)
-    return fail(Errc::quota, fmt::format("{} executions of this sandbox have not ended: wait for one", of_sandbox));
-  if (of_tenant >= kMostOfTenant)
-    return fail(Errc::quota, fmt::format("{} executions of this tenant have not ended: wait for one", of_tenant));
+  if (of_sandbox >= kMaxUnfinished)
+    return fail(Errc::quota, fmt::format("this sandbox has {} unfinished executions: wait for one to end", of_sandbox));
+  if (of_tenant >= kMaxOfTenant)
+    return fail(Errc::quota, fmt::format("this tenant has {} unfinished executions: wait for one to end", of_tenant));
   if (!request.callback_url.empty()) COVE_CHECK(callbacks_.admit(sandbox->tenant(), callbacks));
   store::ExecutionRow row{.id = fmt::format("x{}", SandboxId::random().view()),
                           .sandbox = sandbox->row().id,
@@ -163,7 +163,7 @@ async::Task<> Jobs::run_in_process(std::shared_ptr<Job> job, JobRequest request)
 // To its end, from the beginning: this may be the second server that does so.
 async::Task<> Jobs::follow(std::shared_ptr<Job> job) {
   sandbox::Reader reader(job->process, 1);
-  guest::MessageReader messages(kMostMessage);
+  guest::MessageReader messages(kMaxMessage);
   Found found;
   while (true) {
     const auto batch = reader.take(kBatch);
@@ -228,7 +228,7 @@ async::Task<> Jobs::run_in_kernel(std::shared_ptr<Job> job, JobRequest request) 
     const auto* data = event.content.if_contains("data");
     if (data == nullptr) continue;
     shown += json::serialize(*data).size();
-    if (shown <= kMostMessage) outputs.push_back(json::object{{"type", event.type}, {"data", *data}});
+    if (shown <= kMaxMessage) outputs.push_back(json::object{{"type", event.type}, {"data", *data}});
   }
   const auto& lost = job->execution->truncated();
   result["stdout"] = std::move(out);
@@ -247,7 +247,7 @@ void Jobs::begun(Job& job, milliseconds timeout) {
   job.row.deadline_boot_ms = (boot_time() + timeout).count();
   const auto written =
       registry_.store().executions().begin(job.row.id, *job.row.started_unix_ms, job.row.deadline_boot_ms);
-  if (!written) log_(fmt::format("execution not noted id={} reason=\"{}\"", job.row.id, written.error().message));
+  if (!written) log_(fmt::format("execution not stored id={} reason=\"{}\"", job.row.id, written.error().message));
   job.changed.notify_all();
 }
 
@@ -261,7 +261,7 @@ void Jobs::finish(const std::shared_ptr<Job>& job, std::string status, json::obj
   row.ended_unix_ms = unix_millis();
   row.result_json = json::serialize(result);
   if (const auto written = history_.add(row); !written)
-    log_(fmt::format("execution not noted id={} reason=\"{}\"", row.id, written.error().message));
+    log_(fmt::format("execution not stored id={} reason=\"{}\"", row.id, written.error().message));
   live_.erase(row.id);
   tickets_.erase(row.id);
   call_back(row);
@@ -283,13 +283,13 @@ async::Task<json::array> Jobs::artifacts_of(std::shared_ptr<sandbox::Sandbox> sa
   const sandbox::SandboxFiles files(std::move(sandbox), abandoned);
   if (!program.empty()) [[maybe_unused]]
     const auto gone = co_await files.remove(std::move(program), sandbox::Recursive::no);
-  const sandbox::ListOptions options{.depth = kDepth, .max_entries = kMostListed};
+  const sandbox::ListOptions options{.depth = kDepth, .max_entries = kMaxListed};
   const auto listing = co_await files.list(sandbox::workspace_path(""), options);
   if (!listing) co_return found;
   const auto since = fine_time(since_unix_ms - kClockGrain);
   for (const auto& entry : listing->entries) {
     if (entry.type != "file" || entry.modified < since) continue;
-    if (found.size() >= kMostArtifacts) break;
+    if (found.size() >= kMaxArtifacts) break;
     found.push_back(json::object{{"path", entry.path}, {"size", entry.size}, {"mtime", entry.modified}});
   }
   co_return found;
@@ -308,7 +308,7 @@ void Jobs::adopt() {
       // There is nobody to ask about it; whoever waits for a callback is told.
       row.status = "crashed";
       row.ended_unix_ms = unix_millis();
-      row.result_json = R"({"reason":"sandbox_gone","error":"the sandbox ended while no server ran"})";
+      row.result_json = R"({"reason":"sandbox_gone","error":"the sandbox ended while no server was running"})";
       call_back(row);
       continue;
     }

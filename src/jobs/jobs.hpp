@@ -28,13 +28,13 @@ struct JobRequest {
   std::chrono::milliseconds timeout{30'000};
   std::uint64_t output_limit = 1U << 20;
   std::optional<std::string> event_json;    // calls handler(event) of Python code
-  std::shared_ptr<sandbox::Kernel> kernel;  // runs in it, and not in a process of its own
+  std::shared_ptr<sandbox::Kernel> kernel;  // run in this kernel instead of a new process
   std::string callback_url;
   std::string callback_secret;
-  Budget::Charge charge;  // what the request holds of the server's memory, until it has ended
+  Budget::Charge charge;  // the request's share of the memory budget, held until the execution ends
 };
 
-// One asynchronous execution that has not ended. What it leaves is its row in the store.
+// One asynchronous execution that has not ended. Afterwards only its row in the store remains.
 struct Job {
   Job(boost::asio::any_io_executor executor, std::shared_ptr<sandbox::Sandbox> in, store::ExecutionRow what)
       : sandbox(std::move(in)), row(std::move(what)), changed(std::move(executor)) {}
@@ -52,34 +52,34 @@ struct Job {
   [[nodiscard]] bool over() const { return row.result_json.has_value(); }
 };
 
-// Executions that nobody waits for: queued, run, remembered with their result, told of by callback. Those of a server
-// before us go on if their process does, and end with the true reason if not.
+// Asynchronous executions: queued, run, stored with their result, reported by callback. Executions of a previous server
+// continue if their process does; otherwise they end with the true reason.
 class Jobs {
  public:
-  static constexpr std::size_t kMostOfTenant = 256;   // that have not ended
-  static constexpr std::size_t kMostUnfinished = 64;  // of one sandbox
+  static constexpr std::size_t kMaxOfTenant = 256;   // unfinished, of one tenant
+  static constexpr std::size_t kMaxUnfinished = 64;  // of one sandbox
 
   Jobs(sandbox::Registry& registry, sandbox::Admission& admission, Callbacks& callbacks,
        std::function<ExecutionHistory::Limits()> history, Callbacks::Log log);
 
-  // Errc::quota when too many of the sandbox's have not ended, Errc::conflict while it is paused; what
-  // Callbacks::admit says when a callback is asked for.
+  // Errc::quota when the sandbox has too many unfinished ones, Errc::conflict while it is paused; with a callback, also
+  // the errors of Callbacks::admit.
   Result<std::shared_ptr<Job>> submit(std::shared_ptr<sandbox::Sandbox> sandbox, JobRequest request,
                                       sandbox::Admission::Share share);
-  // nullptr: it has ended, or never was.
+  // nullptr: it has ended, or never existed.
   [[nodiscard]] std::shared_ptr<Job> find(const std::string& id) const;
-  // It ends soon after, for this reason.
+  // Asks it to end, with this reason; it does so soon after.
   static void cancel(Job& job, guest::Reason reason = guest::Reason::cancelled);
 
-  // Before the registry takes over what a server before us left, and after it has.
+  // To be called before and after the registry adopts the sandboxes of a previous server.
   Result<> remember();
   void adopt();
-  // What runs is left to the next server: nobody waits for it here any more.
+  // Leaves running executions to the next server, and stops waiting for them here.
   void let_go();
-  // The server ends, and everything in it.
+  // Ends all executions, for a server that stops.
   void end_all();
 
-  // What is shown of one: what was asked, its status and, at the end, its result.
+  // An execution as clients see it: the request, its status and, at the end, its result.
   [[nodiscard]] boost::json::object to_json(const store::ExecutionRow& row) const;
 
   [[nodiscard]] ExecutionHistory& history() { return history_; }
@@ -88,7 +88,7 @@ class Jobs {
   struct Found {
     std::string out;
     std::string err;
-    std::string message;  // its last over the channel
+    std::string message;  // the handler's last message on the channel
   };
   async::Task<> run(std::shared_ptr<Job> job, JobRequest request, sandbox::Admission::Share share);
   async::Task<> run_in_kernel(std::shared_ptr<Job> job, JobRequest request);

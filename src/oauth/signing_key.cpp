@@ -17,7 +17,7 @@ using cove::json::text_of;
 
 constexpr std::size_t kCoordinate = 32;          // of P-256, and of a key of Ed25519
 constexpr std::size_t kLeastModulus = 2048 / 8;  // of RSA
-constexpr std::size_t kMostModulus = 8192 / 8;
+constexpr std::size_t kMaxModulus = 8192 / 8;
 
 template <auto Free>
 struct Freed {
@@ -61,7 +61,7 @@ Result<PKey> key_from(const char* kind, const Builder& builder) {
 Result<PKey> rsa_key(const json::object& jwk) {
   COVE_TRY(const auto modulus, bytes_of(jwk, "n"));
   COVE_TRY(const auto exponent, bytes_of(jwk, "e"));
-  if (modulus.size() < kLeastModulus || modulus.size() > kMostModulus || exponent.size() > 8)
+  if (modulus.size() < kLeastModulus || modulus.size() > kMaxModulus || exponent.size() > 8)
     return fail(Errc::invalid, "an RSA key must have 2048 to 8192 bits");
   const auto n = number_of(modulus);
   const auto e = number_of(exponent);

@@ -13,7 +13,7 @@ namespace cove::oauth {
 // A public key that tokens are signed with: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA).
 class SigningKey {
  public:
-  // Errc::unsupported for a kind we do not know, Errc::invalid for one that cannot be read.
+  // Errc::unsupported for an unknown type of key, Errc::invalid for a malformed one.
   static Result<SigningKey> from_jwk(const boost::json::object& jwk);
   SigningKey(SigningKey&&) noexcept;
   SigningKey& operator=(SigningKey&&) noexcept;
@@ -32,7 +32,7 @@ class SigningKey {
   std::string_view algorithm_;
 };
 
-// {"keys": […]}. Those we cannot use are left out; Errc::invalid when none is left.
+// Reads a JWK set, {"keys": […]}. Unusable keys are skipped; Errc::invalid when none is left.
 Result<std::vector<SigningKey>> read_key_set(std::string_view text);
 
 }  // namespace cove::oauth

@@ -10,26 +10,26 @@
 
 namespace cove::oauth {
 
-// What a token must be.
+// What a token must satisfy.
 struct Demands {
-  std::vector<std::string> issuers;  // `iss` is one of them
-  std::string audience;              // in `aud`: us, by our canonical address
-  std::vector<std::string> scopes;   // all of them, to be of use
+  std::vector<std::string> issuers;  // `iss` must be one of them
+  std::string audience;              // must be in `aud`: this server's canonical URL
+  std::vector<std::string> scopes;   // all are required
 };
 
-// Whose a token is.
+// The holder of a token.
 struct Holder {
   std::string issuer;
   std::string subject;
   bool has_scopes = false;
-  std::chrono::system_clock::time_point expires;  // until then it is believed
+  std::chrono::system_clock::time_point expires;  // valid until then
 };
 
 class TokenCheck {
  public:
   TokenCheck(std::vector<SigningKey> keys, Demands demands);
 
-  // Errc::denied with a sentence for the log. What it says before its signature is checked is not believed.
+  // Errc::denied with a sentence for the log. Claims are used only after the signature is verified.
   [[nodiscard]] Result<Holder> check(std::string_view token, std::chrono::system_clock::time_point now) const;
   [[nodiscard]] const Demands& demands() const { return demands_; }
 

@@ -92,18 +92,18 @@ bool is_public(const ip::address& address) {
   return address.is_v4() ? is_public4(address.to_v4().to_uint()) : is_public6(address.to_v6().to_bytes());
 }
 
-Result<Place> parse_place(std::string_view text) {
+Result<HostPort> parse_host_port(std::string_view text) {
   const auto colon = text.rfind(':');
   const bool has_port =
       colon != std::string_view::npos && colon + 1 < text.size() && text.find(']', colon) == std::string_view::npos;
   const auto url = parse_url(fmt::format("http://{}/", text));
   if (!has_port || !url || url->target != "/" || text.find('/') != std::string_view::npos)
-    return fail(Errc::invalid, fmt::format("'{}' is no place: a host and a port, as index.example.org:443", text));
-  return Place{.host = url->host, .port = url->port};
+    return fail(Errc::invalid, fmt::format("'{}' is not a host and port such as index.example.org:443", text));
+  return HostPort{.host = url->host, .port = url->port};
 }
 
 bool Reach::lists(const Url& url) const {
-  return std::ranges::find(places, Place{.host = url.host, .port = url.port}) != places.end();
+  return std::ranges::find(allowed, HostPort{.host = url.host, .port = url.port}) != allowed.end();
 }
 
 std::vector<ip::address> dialable(const Url& url, const Reach& reach, const std::vector<ip::address>& found) {

@@ -11,27 +11,27 @@
 
 namespace cove::outbound {
 
-// Nothing private, local, link-local, multicast, reserved or a cloud's metadata service, and no IPv6 address that
-// carries an IPv4 one.
+// False for private, loopback, link-local, multicast and reserved addresses, for a cloud's metadata service, and for
+// IPv6 addresses that embed an IPv4 one.
 bool is_public(const boost::asio::ip::address& address);
 
-// One place that the operator allows by name, whatever its address is.
-struct Place {
+// A host that the operator allows by name, whatever its address is.
+struct HostPort {
   std::string host;  // as in Url
   std::uint16_t port = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const HostPort&) const = default;
 };
 // "index.internal:8080", "10.0.0.5:80", "[fd00::5]:443".
-Result<Place> parse_place(std::string_view text);
+Result<HostPort> parse_host_port(std::string_view text);
 
-// Where requests may go: everywhere public, and to these places.
+// Where requests may go: to public addresses, and to the hosts that are listed.
 struct Reach {
-  std::vector<Place> places;
+  std::vector<HostPort> allowed;
 
   [[nodiscard]] bool lists(const Url& url) const;
 };
 
-// Of the addresses that `url` resolved to, those that may be dialled: all when the place is listed, else the public
+// Of the addresses that `url` resolved to, those that may be dialled: all if the host is listed, else the public
 // ones that are not this machine's own.
 std::vector<boost::asio::ip::address> dialable(const Url& url, const Reach& reach,
                                                const std::vector<boost::asio::ip::address>& found);

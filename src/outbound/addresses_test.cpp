@@ -29,12 +29,12 @@ TEST(Addresses, WhatIsThePublicsIs) {
 }
 
 TEST(Addresses, APlaceIsAHostAndAPort) {
-  EXPECT_EQ(parse_place("Index.Internal:8080").value(), (Place{.host = "index.internal", .port = 8080}));
-  EXPECT_EQ(parse_place("[fd00::5]:443").value(), (Place{.host = "fd00::5", .port = 443}));
-  EXPECT_EQ(parse_place("example.org:80").value(), (Place{.host = "example.org", .port = 80}));
+  EXPECT_EQ(parse_host_port("Index.Internal:8080").value(), (HostPort{.host = "index.internal", .port = 8080}));
+  EXPECT_EQ(parse_host_port("[fd00::5]:443").value(), (HostPort{.host = "fd00::5", .port = 443}));
+  EXPECT_EQ(parse_host_port("example.org:80").value(), (HostPort{.host = "example.org", .port = 80}));
   for (const char* text : {"", "example.org", "example.org:", "example.org:0", "example.org:80/x", "u@h:80",
                            "[fd00::5]", "http://h:80", "*:80"})
-    EXPECT_FALSE(parse_place(text)) << text;
+    EXPECT_FALSE(parse_host_port(text)) << text;
 }
 
 TEST(Addresses, OnlyThePublicOnesOfAMixedAnswerAreDialled) {
@@ -42,8 +42,8 @@ TEST(Addresses, OnlyThePublicOnesOfAMixedAnswerAreDialled) {
   const std::vector<ip::address> found{ip::make_address("10.0.0.1"), ip::make_address("93.184.216.34"),
                                        ip::make_address("169.254.169.254")};
   EXPECT_EQ(dialable(url, {}, found), std::vector{found[1]});
-  EXPECT_EQ(dialable(url, {.places = {{"mixed.test", 80}}}, found), found);
-  EXPECT_EQ(dialable(url, {.places = {{"mixed.test", 81}}}, found), std::vector{found[1]});
+  EXPECT_EQ(dialable(url, {.allowed = {{"mixed.test", 80}}}, found), found);
+  EXPECT_EQ(dialable(url, {.allowed = {{"mixed.test", 81}}}, found), std::vector{found[1]});
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ bool one_line(std::string_view text) {
 }
 
 Result<http::request<http::string_body>> message(const Request& request, const Options& options) {
-  if (!token(request.method)) return fail(Errc::invalid, "the method is no word");
+  if (!token(request.method)) return fail(Errc::invalid, "the method is malformed");
   http::request<http::string_body> out;
   out.version(11);
   out.method_string(request.method);
@@ -106,7 +106,7 @@ Task<Result<Hop>> exchange(Stream& stream, const http::request<http::string_body
   beast::flat_buffer buffer;
   std::optional<http::response_parser<http::buffer_body>> parser;
   for (int interim = 0;; ++interim) {
-    if (interim > kMaxInterim) co_return fail(Errc::unavailable, "no answer after many interim ones");
+    if (interim > kMaxInterim) co_return fail(Errc::unavailable, "too many interim (1xx) responses");
     parser.emplace();
     parser->header_limit(kMaxHead);
     parser->body_limit(boost::none);
@@ -208,8 +208,8 @@ class Collector : public Receiver {
   Response response;
 };
 
-// As browsers do: after 303, and after a 301 or 302 to a POST, the next is a GET without a body; and what was meant for
-// one place is not told to another.
+// As browsers do: after 303, and after a 301 or 302 to a POST, the next is a GET without a body; headers
+// and body meant for one origin are not sent to another.
 void follow(Request& request, unsigned status, Url next) {
   const bool as_get = (status == 303 && request.method != "HEAD") || (status < 303 && request.method == "POST");
   if (as_get) {
@@ -240,7 +240,7 @@ Task<Result<Hop>> over_tls(beast::tcp_stream plain, std::shared_ptr<Watch> watch
   asio::ip::make_address(url.host, literal);
   // A name is told to the other side; an address is not one.
   if (literal && SSL_set_tlsext_host_name(stream.native_handle(), url.host.c_str()) != 1)
-    co_return fail(Errc::unavailable, fmt::format("{}: the name cannot be told", url.authority()));
+    co_return fail(Errc::unavailable, fmt::format("{}: the name cannot be sent to the server (SNI)", url.authority()));
   stream.set_verify_callback(asio::ssl::host_name_verification(url.host));
   const auto [failed] = co_await stream.async_handshake(asio::ssl::stream_base::client, kTuple);
   if (failed) co_return handshake_failure(stream, url, failed);
@@ -273,7 +273,8 @@ Task<Result<>> Client::send(Request request, Receiver& receiver) {
   } const over{watch};
   if (request.abandoned) asio::co_spawn(executor_, watch_over(watch, request.abandoned), asio::detached);
   while (true) {
-    if (request.abandoned && request.abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    if (request.abandoned && request.abandoned())
+      co_return fail(Errc::unavailable, "nobody waits for the answer any more");
     const auto found = co_await resolver_.resolve(request.url.host, request.tenant, request.until);
     if (!found) co_return tl::unexpected<Error>(found.error());
     auto addresses = dialable(request.url, request.reach, *found);

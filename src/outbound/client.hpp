@@ -27,17 +27,17 @@ struct Request {
   Headers headers{};  // besides Host, Content-Length, Connection and User-Agent
   std::string body{};
   Reach reach{};
-  std::string tenant{};                         // on whose behalf: each has a share of the look-ups
-  std::chrono::steady_clock::time_point until;  // for all of it: names, connection, redirects, the last byte
+  std::string tenant{};                         // whose share of the lookups this uses
+  std::chrono::steady_clock::time_point until;  // deadline for everything: lookup, connection, redirects, the last byte
   std::uint64_t max_body_bytes = 1 << 20;       // of the answer
-  unsigned redirects = 0;                       // followed, each judged as a new address; 0: a 302 is the answer
-  std::function<bool()> abandoned{};            // asked now and then: whether nobody waits any more
+  unsigned redirects = 0;             // how many to follow, each checked like a new address; 0: a 302 is the answer
+  std::function<bool()> abandoned{};  // polled: true once nobody waits for the answer
 };
 
 struct Head {
   unsigned status = 0;
   Headers headers;
-  Url url;  // that answered, after redirects
+  Url url;  // the one that answered, after redirects
 
   [[nodiscard]] std::string_view header(std::string_view name) const;  // "" when there is none
 };
@@ -47,7 +47,7 @@ struct Response {
   std::string body;
 };
 
-// Takes an answer as it comes; a failure ends the request with it. The next bytes are read when `take` has returned.
+// Receives an answer piece by piece. Its error ends the request. The next piece is read when `take` has returned.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -65,9 +65,8 @@ struct Options {
 //   Errc::invalid      the request cannot be written: a header with a line break, a redirect to no address
 //   Errc::denied       no address of the host may be dialled
 //   Errc::over_limit   the answer is larger than allowed
-//   Errc::unavailable  abandoned; no name, no connection, a certificate that does not hold, a malformed or broken
-//   answer;
-//                      sys_errno is ETIMEDOUT when the time was over
+//   Errc::unavailable  abandoned; the lookup, the connection or certificate verification failed; the answer is
+//                      malformed or cut off; sys_errno is ETIMEDOUT after the deadline
 class Client {
  public:
   Client(boost::asio::any_io_executor executor, Options options);

@@ -43,7 +43,9 @@ class Server {
     thread_.join();
   }
   [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  [[nodiscard]] Place place(std::string host = "127.0.0.1") const { return {.host = std::move(host), .port = port()}; }
+  [[nodiscard]] HostPort host_port(std::string host = "127.0.0.1") const {
+    return {.host = std::move(host), .port = port()};
+  }
   [[nodiscard]] Url url(std::string_view target, std::string_view scheme = "http") const {
     return parse_url(fmt::format("{}://127.0.0.1:{}{}", scheme, port(), target)).value();
   }
@@ -122,7 +124,7 @@ class OutboundClient : public testing::Test {
 TEST_F(OutboundClient, SendsARequestAndReadsTheAnswer) {
   Server server([](const auto&) { return with_length("hello", "201 Created", "X-Thing: yes\r\n"); });
   Request request{.method = "POST", .url = server.url("/path?q=1"), .headers = {{"X-Mine", "1"}}, .body = "content"};
-  request.reach.places = {server.place()};
+  request.reach.allowed = {server.host_port()};
   const auto answer = ask(std::move(request));
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->head.status, 201U);
@@ -142,25 +144,26 @@ TEST_F(OutboundClient, ReadsChunksAndBodiesThatEndWithTheConnection) {
                           "chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
                         : "HTTP/1.1 200 OK\r\n\r\nto the end";
   });
-  EXPECT_EQ(ask({.url = server.url("/"), .reach = {.places = {server.place()}}, .until = {}}).value().body, "abcde");
-  EXPECT_EQ(ask({.url = server.url("/"), .reach = {.places = {server.place()}}, .until = {}}).value().body,
+  EXPECT_EQ(ask({.url = server.url("/"), .reach = {.allowed = {server.host_port()}}, .until = {}}).value().body,
+            "abcde");
+  EXPECT_EQ(ask({.url = server.url("/"), .reach = {.allowed = {server.host_port()}}, .until = {}}).value().body,
             "to the end");
 }
 
 TEST_F(OutboundClient, DialsNoPrivateAddressThatIsNotListedByNameAndPort) {
   Server server([](const auto&) { return with_length("secret"); });
-  const auto refused = [&](Url url, std::vector<Place> places) {
-    const auto answer = ask({.url = std::move(url), .reach = {.places = std::move(places)}, .until = {}});
+  const auto refused = [&](Url url, std::vector<HostPort> allowed) {
+    const auto answer = ask({.url = std::move(url), .reach = {.allowed = std::move(allowed)}, .until = {}});
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, Errc::denied) << answer.error().message;
   };
   refused(server.url("/"), {});
-  refused(parse_url(fmt::format("http://localhost:{}/", server.port())).value(), {server.place()});
-  refused(parse_url(fmt::format("http://[::ffff:127.0.0.1]:{}/", server.port())).value(), {server.place()});
+  refused(parse_url(fmt::format("http://localhost:{}/", server.port())).value(), {server.host_port()});
+  refused(parse_url(fmt::format("http://[::ffff:127.0.0.1]:{}/", server.port())).value(), {server.host_port()});
   refused(server.url("/"), {{"127.0.0.1", static_cast<std::uint16_t>(server.port() + 1)}});
   EXPECT_TRUE(server.asked().empty());
   EXPECT_TRUE(ask({.url = parse_url(fmt::format("http://localhost:{}/", server.port())).value(),
-                   .reach = {.places = {server.place("localhost")}},
+                   .reach = {.allowed = {server.host_port("localhost")}},
                    .until = {}}));
 }
 
@@ -172,7 +175,7 @@ TEST_F(OutboundClient, FollowsRedirectsOnlyWhenAskedAndJudgesEach) {
                ? with_length("", "302 Found", fmt::format("Location: http://127.0.0.1:{}/\r\n", inner.port()))
                : with_length("", "303 See Other", "Location: /there\r\n");
   });
-  const Reach reach{.places = {server.place()}};
+  const Reach reach{.allowed = {server.host_port()}};
   EXPECT_EQ(ask({.url = server.url("/"), .reach = reach, .until = {}}).value().head.status, 303U);
   const auto followed =
       ask({.method = "POST", .url = server.url("/"), .body = "x", .reach = reach, .until = {}, .redirects = 2});
@@ -191,7 +194,7 @@ TEST_F(OutboundClient, ForgetsCredentialsOnTheWayToAnotherPlace) {
     return with_length("", "307 Temporary", fmt::format("Location: http://127.0.0.1:{}/\r\n", other.port()));
   });
   Request request{.url = server.url("/"), .headers = {{"Authorization", "Bearer x"}, {"X-Kept", "1"}}};
-  request.reach.places = {server.place(), other.place()};
+  request.reach.allowed = {server.host_port(), other.host_port()};
   request.redirects = 1;
   EXPECT_EQ(ask(std::move(request)).value().body, "other");
   EXPECT_NE(server.asked().at(0).find("Bearer x"), std::string::npos);
@@ -206,7 +209,7 @@ TEST_F(OutboundClient, StopsAtTheLimitWhateverTheAnswerAnnounces) {
   });
   for (int i = 0; i < 2; ++i) {
     const auto answer =
-        ask({.url = server.url("/"), .reach = {.places = {server.place()}}, .until = {}, .max_body_bytes = 999});
+        ask({.url = server.url("/"), .reach = {.allowed = {server.host_port()}}, .until = {}, .max_body_bytes = 999});
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, Errc::over_limit) << answer.error().message;
   }
@@ -219,7 +222,7 @@ TEST_F(OutboundClient, GivesUpWhenTheTimeIsOver) {
     return std::string();
   });
   const auto answer = ask({.url = server.url("/"),
-                           .reach = {.places = {server.place()}},
+                           .reach = {.allowed = {server.host_port()}},
                            .until = std::chrono::steady_clock::now() + 200ms});
   enough.set_value();
   ASSERT_FALSE(answer);
@@ -229,16 +232,16 @@ TEST_F(OutboundClient, GivesUpWhenTheTimeIsOver) {
 
 TEST_F(OutboundClient, TellsWhatWentWrong) {
   Server server([](const auto&) { return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"; });
-  const auto cut = ask({.url = server.url("/"), .reach = {.places = {server.place()}}, .until = {}});
+  const auto cut = ask({.url = server.url("/"), .reach = {.allowed = {server.host_port()}}, .until = {}});
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().code, Errc::unavailable);
   Server nonsense([](const auto&) { return "SSH-2.0-OpenSSH\r\n\r\n"; });
-  EXPECT_FALSE(ask({.url = nonsense.url("/"), .reach = {.places = {nonsense.place()}}, .until = {}}));
+  EXPECT_FALSE(ask({.url = nonsense.url("/"), .reach = {.allowed = {nonsense.host_port()}}, .until = {}}));
   const auto nobody = ask({.url = parse_url("http://nobody.invalid/").value(), .until = {}});
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().code, Errc::unavailable);
   Request injected{.url = server.url("/"), .headers = {{"X-A", "1\r\nX-B: 2"}}};
-  injected.reach.places = {server.place()};
+  injected.reach.allowed = {server.host_port()};
   EXPECT_EQ(ask(std::move(injected)).error().code, Errc::invalid);
 }
 
@@ -285,7 +288,7 @@ class Certificate {
 TEST_F(OutboundClient, VerifiesCertificatesAndTheirNames) {
   Certificate certificate;
   Server server([](const auto&) { return with_length("kept from others"); }, &certificate.server());
-  const Reach reach{.places = {server.place(), server.place("localhost")}};
+  const Reach reach{.allowed = {server.host_port(), server.host_port("localhost")}};
   const auto good = ask({.url = server.url("/", "https"), .reach = reach, .until = {}}, certificate.file());
   ASSERT_TRUE(good) << good.error().message;
   EXPECT_EQ(good->body, "kept from others");

@@ -16,10 +16,10 @@ namespace cove::outbound {
 
 using Addresses = std::vector<boost::asio::ip::address>;
 
-// Names to addresses by the system's own resolver, which blocks: on threads of its own, bounded in number, which are
-// started by the first question. Each tenant has a share of them and a line of its own, and the lines take turns, so
-// that names whose servers do not answer hold up nobody but who asked for them. A look-up that nobody waits for any
-// longer is taken from the line; one that has begun runs to its end, for which the name servers have a short time.
+// Resolves names with the system's resolver, which blocks, on a bounded number of threads that the first lookup starts.
+// Each tenant has a share of the threads and a queue; queues are served in turn, so that slow name servers delay only
+// the tenant that asked. A lookup that nobody waits for is removed from its queue; one that has begun runs to its end,
+// which a short timeout bounds.
 class Resolver {
  public:
   struct Options {
@@ -29,12 +29,12 @@ class Resolver {
     std::size_t max_waiting = 1024;
     std::chrono::milliseconds timeout{5000};
   };
-  // Blocks, on any thread, for about so long at most.
+  // Blocks any thread, for about this long at most.
   using LookUp = std::function<Result<Addresses>(const std::string& host, std::chrono::milliseconds timeout)>;
   struct Counters {
     std::uint64_t begun = 0;
-    std::uint64_t refused = 0;    // too many waited
-    std::uint64_t timed_out = 0;  // nobody waited for the answer any more
+    std::uint64_t refused = 0;    // the queue was full
+    std::uint64_t timed_out = 0;  // the caller's deadline passed first
   };
 
   Resolver(boost::asio::any_io_executor executor, Options options, LookUp look_up = ask_system);
@@ -42,7 +42,7 @@ class Resolver {
   Resolver& operator=(const Resolver&) = delete;
   ~Resolver();
 
-  // Literal addresses are answered at once. Errc::unavailable: no such name, too late (ETIMEDOUT), or too many wait.
+  // Literal addresses are answered at once. Errc::unavailable: no such name, timeout (ETIMEDOUT), or a full queue.
   async::Task<Result<Addresses>> resolve(std::string host, std::string tenant,
                                          std::chrono::steady_clock::time_point until);
 

@@ -10,7 +10,7 @@ Result<std::unique_ptr<ssl::context>> tls_context(const std::string& ca_file) {
   boost::system::error_code failed;
   auto context = std::make_unique<ssl::context>(ssl::context::tls_client);
   if (SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION) != 1)
-    return fail(Errc::unsupported, "TLS 1.2 cannot be asked for");
+    return fail(Errc::unsupported, "TLS 1.2 cannot be required");
   if (ca_file.empty())
     context->set_default_verify_paths(failed);
   else

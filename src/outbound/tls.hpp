@@ -8,8 +8,7 @@
 
 namespace cove::outbound {
 
-// What verifies the other side of https: certificates of `ca_file` (PEM) alone, or of the system's store when it is
-// empty.
+// A context that verifies servers by the CA certificates of `ca_file` (PEM), or by the system's when it is empty.
 Result<std::unique_ptr<boost::asio::ssl::context>> tls_context(const std::string& ca_file);
 
 }  // namespace cove::outbound

@@ -33,7 +33,7 @@ Result<std::string> host_name(std::string_view encoded) {
   std::ranges::transform(name, name.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (name.ends_with('.')) name.pop_back();
-  if (name.empty()) return fail(Errc::invalid, "it names no host");
+  if (name.empty()) return fail(Errc::invalid, "it has no host");
   if (name.size() > kMaxHost) return fail(Errc::invalid, "the host is too long");
   std::string_view rest = name;
   std::string_view label;
@@ -41,11 +41,11 @@ Result<std::string> host_name(std::string_view encoded) {
     const auto dot = rest.find('.');
     label = rest.substr(0, dot);
     if (!valid_label(label))
-      return fail(Errc::invalid, "the host is no name: letters, digits, '-' and '_' between dots");
+      return fail(Errc::invalid, "the host is not a name of letters, digits, '-' and '_' between dots");
     if (dot == std::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
-  if (numeric(label)) return fail(Errc::invalid, "the host is no name and no address in its usual form");
+  if (numeric(label)) return fail(Errc::invalid, "the host is neither a name nor an address in the usual form");
   return name;
 }
 
@@ -58,14 +58,14 @@ Result<std::string> host_of(const urls::url_view& url) {
     case urls::host_type::name:
       return host_name(url.encoded_host());
     default:
-      return fail(Errc::invalid, "it names no host");
+      return fail(Errc::invalid, "it has no host");
   }
 }
 
 Result<Url> checked(const urls::url_view& parsed) {
   const bool http = parsed.scheme_id() == urls::scheme::http;
   if (!http && parsed.scheme_id() != urls::scheme::https) return fail(Errc::invalid, "it must be http:// or https://");
-  if (parsed.has_userinfo()) return fail(Errc::invalid, "it may hold no user and no password");
+  if (parsed.has_userinfo()) return fail(Errc::invalid, "it must not have a user or password");
   Url url;
   url.tls = !http;
   COVE_TRY(url.host, host_of(parsed));
@@ -75,14 +75,14 @@ Result<Url> checked(const urls::url_view& parsed) {
   url.target = std::string(parsed.encoded_path());
   // "http://10.0.0.1.example.org" is read as an address and a path that begins with a dot.
   if (!url.target.empty() && url.target.front() != '/')
-    return fail(Errc::invalid, "the host is no name and no address in its usual form");
+    return fail(Errc::invalid, "the host is neither a name nor an address in the usual form");
   if (url.target.empty()) url.target = "/";
   if (parsed.has_query()) url.target += "?" + std::string(parsed.encoded_query());
   return url;
 }
 
 tl::unexpected<Error> wrong(std::string_view text, std::string_view why) {
-  return fail(Errc::invalid, fmt::format("'{}' is no address that can be asked: {}", text.substr(0, 200), why));
+  return fail(Errc::invalid, fmt::format("'{}' is not a usable URL: {}", text.substr(0, 200), why));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Url {
 // Errc::invalid with the reason: another scheme, a user or password, a host that is no name and no canonical address
 // ("127.1", "0x7f000001"), a port of 0. A fragment is dropped.
 Result<Url> parse_url(std::string_view text);
-// A reference found in an answer, absolute or not.
+// Resolves a reference found in an answer, absolute or relative.
 Result<Url> resolve_url(const Url& base, std::string_view reference);
 
 }  // namespace cove::outbound

@@ -7,9 +7,9 @@
 namespace cove::packages {
 namespace {
 
-constexpr std::size_t kMostLinks = 50'000;
-constexpr std::size_t kMostName = 100;
-constexpr std::size_t kMostVersion = 64;
+constexpr std::size_t kMaxLinks = 50'000;
+constexpr std::size_t kMaxName = 100;
+constexpr std::size_t kMaxVersion = 64;
 
 bool letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -152,8 +152,8 @@ Result<std::vector<IndexLink>> read_index_page(std::string_view html, const outb
     if (link.file.empty()) continue;
     if (const auto hash = href.find('#'); hash != std::string::npos && good_fragment(href.substr(hash + 1)))
       link.fragment = href.substr(hash + 1);
-    if (links.size() >= kMostLinks)
-      return fail(Errc::over_limit, fmt::format("the index page has more than {} links", kMostLinks));
+    if (links.size() >= kMaxLinks)
+      return fail(Errc::over_limit, fmt::format("the index page has more than {} links", kMaxLinks));
     links.push_back(std::move(link));
   }
 }
@@ -184,16 +184,16 @@ std::string project_name(std::string_view name) {
 
 Result<std::string> requirement(std::string_view name, std::string_view version) {
   const bool plain =
-      !name.empty() && name.size() <= kMostName && letter_or_digit(name.front()) && letter_or_digit(name.back()) &&
+      !name.empty() && name.size() <= kMaxName && letter_or_digit(name.front()) && letter_or_digit(name.back()) &&
       std::ranges::all_of(name, [](char c) { return letter_or_digit(c) || c == '.' || c == '_' || c == '-'; });
   if (!plain)
     return fail(
         Errc::invalid,
-        fmt::format("'{}' is no package name: letters, digits, '.', '_' and '-'; no path, URL, option, extra or "
+        fmt::format("'{}' is not a package name of letters, digits, '.', '_' and '-'; no path, URL, option, extra or "
                     "version (that goes into \"version\")",
-                    name.substr(0, kMostName)));
+                    name.substr(0, kMaxName)));
   if (version.empty()) return std::string(name);
-  if (version.size() > kMostVersion) return fail(Errc::invalid, fmt::format("the version of {} is too long", name));
+  if (version.size() > kMaxVersion) return fail(Errc::invalid, fmt::format("the version of {} is too long", name));
   std::string out(name);
   auto rest = version;
   while (true) {
@@ -212,7 +212,8 @@ Result<std::string> requirement(std::string_view name, std::string_view version)
     const bool good = !clause.empty() && letter_or_digit(clause.front()) && std::ranges::all_of(clause, [](char c) {
       return letter_or_digit(c) || c == '.' || c == '*' || c == '+' || c == '!' || c == '-' || c == '_';
     });
-    if (!good) return fail(Errc::invalid, fmt::format("'{}' is no version of {}: as 1.2.3 or >=1,<2", version, name));
+    if (!good)
+      return fail(Errc::invalid, fmt::format("'{}' is not a version of {}, such as 1.2.3 or >=1,<2", version, name));
     if (out.size() > name.size()) out.push_back(',');
     out.append(comparison).append(clause);
     if (comma == std::string_view::npos) return out;

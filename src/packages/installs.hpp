@@ -1,45 +1,19 @@
 #pragma once
 
 #include <boost/json.hpp>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "config/config.hpp"
 #include "outbound/client.hpp"
+#include "packages/install_request.hpp"
 #include "sandbox/admission.hpp"
 #include "sandbox/registry.hpp"
 
 namespace cove::packages {
 
-struct Package {
-  std::string name;
-  std::string version;  // empty: the newest; "1.2" is "==1.2"
-};
-
-struct InstallRequest {
-  std::vector<Package> packages;  // checked by requirement()
-  outbound::Url index;
-  outbound::Reach reach;
-  std::chrono::milliseconds timeout{300'000};
-  std::uint64_t max_download_bytes = 0;
-};
-
-// The index that is asked, and where it may lie: the operator's own anywhere, one that a caller gave (in the field of
-// this name) at a public address or one that the operator lists. Errc::invalid says what is wrong with it.
-Result<> choose_index(InstallRequest& request, const config::Dependencies& config,
-                      const std::optional<std::string>& given, std::string_view field);
-// How long an install may take, of what a caller asked for.
-Result<std::chrono::milliseconds> install_time(const config::Dependencies& config, std::optional<double> seconds,
-                                               std::string_view field);
-
-// Packages that are installed into sandboxes by pip, which runs inside. A sandbox has no network: what pip asks for
-// comes over the channel of its process, and is fetched here: pages of the index that was named, and the wheels that
-// those pages lead to. Nothing else can be asked for.
+// Installs packages into sandboxes. pip runs inside, without a network; PipSession fetches for it.
 class Installs {
  public:
   using Log = std::function<void(std::string_view line)>;
@@ -51,17 +25,16 @@ class Installs {
            Options options, Log log);
   void set_options(Options options);
 
-  // Goes on in the background, in its turn; what was asked for before is installed again with it. Errc::conflict while
-  // one is under way, or the sandbox is paused; Errc::over_limit when it would be more packages than a sandbox may
-  // have.
+  // Queues an install, which then runs in the background. Packages that were requested earlier are installed again with
+  // it. Errc::conflict while an install is under way or the sandbox is paused; Errc::over_limit for too many packages.
   Result<> begin(std::shared_ptr<sandbox::Sandbox> sandbox, InstallRequest request);
-  // Ends the one that is under way, if there is one.
+  // Ends the install that is under way, if there is one.
   void cancel(const sandbox::Sandbox& sandbox);
   // {"status": "none|pending|installing|completed|failed", …}
   [[nodiscard]] boost::json::object status(const sandbox::Sandbox& sandbox);
 
-  [[nodiscard]] std::uint32_t running() const { return turns_.inside(); }
-  [[nodiscard]] std::uint32_t waiting() const { return turns_.waiting(); }
+  [[nodiscard]] std::uint32_t running() const { return queue_.inside(); }
+  [[nodiscard]] std::uint32_t waiting() const { return queue_.waiting(); }
 
  private:
   async::Task<> run(std::shared_ptr<sandbox::Sandbox> sandbox, InstallRequest request);
@@ -71,7 +44,7 @@ class Installs {
   outbound::Client& client_;
   Log log_;
   Options options_;
-  sandbox::Admission turns_;
+  sandbox::Admission queue_;
   struct UnderWay {
     boost::json::object status;
     std::shared_ptr<sandbox::Process> process;  // once it runs

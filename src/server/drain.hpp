@@ -7,15 +7,15 @@
 
 namespace cove::server {
 
-// The end of a server: nothing new begins, what runs may end by itself for `drain` of the configuration, then it is
-// stopped, then sandboxes are kept or ended as `on_exit` says.
+// Shuts a server down: refuses new work, waits up to the `drain` setting for running work, stops the rest, then keeps
+// or destroys sandboxes as `on_exit` says.
 class Drain {
  public:
   explicit Drain(Services& services) : services_(services) {}
 
-  // Requests are refused from now on. run() does the rest.
+  // Refuses requests from now on. run() does the rest.
   void begin();
-  // Whoever asks again does not want to wait.
+  // Stops waiting for running work: a second SIGTERM came.
   void hurry();
   // True: everything that was to end has ended.
   async::Task<bool> run();

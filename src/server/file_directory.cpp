@@ -23,7 +23,7 @@ Result<> lock(int directory, const std::string& path) {
   while (::flock(directory, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return fail_errno(errno, "lock {}", path);
     if (std::chrono::steady_clock::now() > until)
-      return fail(Errc::exists, fmt::format("another `cove serve` keeps its files in {}", path));
+      return fail(Errc::exists, fmt::format("another `cove serve` uses {}: give another files.directory", path));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return {};
@@ -53,8 +53,7 @@ Result<UniqueFd> open_file_directory(const std::string& path, uid_t owner) {
   if (::fstat(directory.get(), &st) != 0) return fail_errno(errno, "stat {}", path);
   // It will be given away and closed to others: nobody may mean /tmp, or a home.
   if ((st.st_mode & (S_IWOTH | S_ISVTX)) != 0 || (st.st_uid != owner && !made && !empty(directory.get()))) {
-    return fail(Errc::denied,
-                fmt::format("{} is in use by something else: give kept files a directory of their own", path));
+    return fail(Errc::denied, fmt::format("{} has other contents: give files.directory an empty directory", path));
   }
   COVE_CHECK(lock(directory.get(), path));
   if (::fchown(directory.get(), owner, ::geteuid() == 0 ? static_cast<gid_t>(owner) : static_cast<gid_t>(-1)) != 0)

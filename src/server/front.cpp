@@ -80,7 +80,7 @@ Task<> Front::serve() {
   services_.log.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), services_.registry.size(),
                                  services_.options.needs_keys ? "required" : "not required"));
   if (config->workspace.network)
-    services_.log.warn("workspace.network is asked for (SANDBOX_ALLOW_NETWORK): sandboxes have no network here");
+    services_.log.warn("workspace.network (SANDBOX_ALLOW_NETWORK) is set, but sandboxes have no network");
   start_housekeeping();
   co_await services_.server.serve(std::move(acceptor));
 }
@@ -165,7 +165,7 @@ int run_front(FrontOptions options) {
   }
   const auto sockets = options.directory + "/run";
   if (::mkdir(sockets.c_str(), 0700) != 0 && errno != EEXIST)
-    return failed(fmt::format("cannot make {}: {}", sockets, std::strerror(errno)));
+    return failed(fmt::format("cannot create {}: {}", sockets, std::strerror(errno)));
   auto run_dir = open_at(AT_FDCWD, sockets, O_RDONLY | O_DIRECTORY);
   if (!run_dir) return failed(run_dir.error().message);
   const auto front = std::make_unique<Front>(std::move(options), std::move(*store), std::move(*run_dir));

@@ -9,24 +9,24 @@
 
 namespace cove::server {
 
-// What the front is given by whoever started it. Everything else of the host it does without.
+// Everything the front gets from the supervisor; it opens nothing else on the host.
 struct FrontOptions {
   config::Config config;
-  config::LoadInput reload_from;  // what to load again, with the file as the supervisor sends it then
+  config::LoadInput reload_from;  // the sources to reload, except for the file, which the supervisor sends
   keeper::Enforcement enforcement;
   UniqueFd listener;
-  UniqueFd keeper;        // the line to the first keeper
-  UniqueFd supervisor;    // on which further keepers and configurations come
-  UniqueFd log;           // lines go here
-  UniqueFd files;         // the directory of kept files, ours; empty: `files` in `directory`
-  std::string directory;  // for the store and the control sockets, ours
+  UniqueFd keeper;        // the socket to the first keeper
+  UniqueFd supervisor;    // brings new keepers and configurations
+  UniqueFd log;           // for log lines
+  UniqueFd files;         // the directory of stored files; empty: `files` in `directory`
+  std::string directory;  // for the store and the control sockets
   bool needs_keys = false;
-  std::string token_keys = {};               // a JWK set, when tokens open the server as well
-  std::string own_key = {};                  // as those of the store; "": none
-  std::chrono::milliseconds leave_after{0};  // ends when it was alone for so long; 0: never
+  std::string token_keys = {};               // a JWK set, if tokens are accepted
+  std::string own_key = {};                  // valid besides those of the store; "": none
+  std::chrono::milliseconds leave_after{0};  // exits after this long without clients and sandboxes; 0: never
 };
 
-// The unprivileged part of `cove serve`: serves until SIGTERM, then lets running work end. Returns the exit status.
+// The unprivileged part of `cove serve`: serves until SIGTERM, then drains. Returns the exit status.
 int run_front(FrontOptions options);
 
 }  // namespace cove::server

@@ -85,7 +85,7 @@ Result<FrontHome> FrontHome::make(const std::string& state_dir) {
     if (failed != EEXIST && failed != ENOTEMPTY) return fail_errno(failed, "make {}", path);
   }
   COVE_TRY(found, find(state_dir));
-  if (!found) return fail(Errc::io, fmt::format("{} was removed while it was made", path));
+  if (!found) return fail(Errc::io, fmt::format("{} was removed while it was being created", path));
   return std::move(*found);
 }
 
@@ -95,7 +95,7 @@ Result<FrontHome> FrontHome::own(const std::string& state_dir) {
   if (::fstat(home.directory_.get(), &st) != 0) return fail_errno(errno, "look at {}", home.path_);
   if (is_an_owner(st.st_uid) && (st.st_mode & 0077) == 0) return home;
   return fail(Errc::denied,
-              fmt::format("{} belongs to uid {} with mode {:04o}, and is not the directory of a server of this user: "
+              fmt::format("{} belongs to uid {} with mode {:04o}, so it is not from a server of this user: "
                           "move it away, or give another --state-dir",
                           home.path_, st.st_uid, st.st_mode & 07777));
 }
@@ -126,7 +126,7 @@ Result<int> FrontHome::inside(unsigned patience_seconds,
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) <= 200) return WEXITSTATUS(status);
-  return fail(Errc::unavailable, fmt::format("{} cannot be looked into", path_));
+  return fail(Errc::unavailable, fmt::format("cannot read {}", path_));
 }
 
 bool keys_required(const std::string& state_dir) {

@@ -11,17 +11,17 @@
 
 namespace cove::server {
 
-// <state_dir>/front, the directory of the unprivileged front: its database, the control sockets of sandboxes, the files
-// it keeps. Whoever takes the front over decides what lies in it. So root makes the directory, once, gives it to an id
-// that belongs to this state directory alone, and from then on neither opens nor reads nor changes anything below it:
-// who has business inside becomes its owner first.
+// <state_dir>/front, the directory of the unprivileged front: its database, the control sockets of sandboxes, stored
+// files. An attacker who controls the front controls its contents. So root creates the directory once, gives it to a
+// uid that no other state directory uses, and from then on touches nothing below it: a process that needs to go inside
+// becomes that uid first.
 class FrontHome {
  public:
-  // For whoever has business in it, whosever it is; nullopt when it is not there.
+  // An existing directory, whoever owns it; nullopt when there is none.
   static Result<std::optional<FrontHome>> find(const std::string& state_dir);
-  // Made if it is not there.
+  // Creates the directory if it is missing.
   static Result<FrontHome> make(const std::string& state_dir);
-  // The same for the server: Errc::denied when what is there is not this user's server's.
+  // The same for the server: Errc::denied when the directory belongs to another user's server.
   static Result<FrontHome> own(const std::string& state_dir);
 
   [[nodiscard]] uid_t owner() const { return owner_; }
@@ -44,8 +44,8 @@ class FrontHome {
   uid_t owner_;
 };
 
-// Whether this state directory has ever had a key, as root knows it: what the front's database says is the front's
-// word.
+// Whether this state directory has ever had a key. Recorded outside the front's directory, because its database cannot
+// be trusted.
 bool keys_required(const std::string& state_dir);
 Result<> require_keys(const std::string& state_dir);
 

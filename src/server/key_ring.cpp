@@ -5,7 +5,7 @@
 namespace cove::server {
 namespace {
 
-constexpr std::size_t kMostRemembered = 10'000;
+constexpr std::size_t kMaxRemembered = 10'000;
 constexpr std::size_t kHolderName = 40;
 constexpr std::string_view kTokenPrefix = "token_";  // of what stands for a key, where there is none
 constexpr std::string_view kOwnKey = "own";          // of whoever started the server for himself
@@ -24,7 +24,7 @@ KeyRing::KeyRing(store::Store& store, Options options)
 bool KeyRing::open() {
   if (options_.mode == Mode::keys) return false;
   // A store that cannot be read now has no news.
-  [[maybe_unused]] const bool read = look_again();
+  [[maybe_unused]] const bool read = refresh();
   if (!ever_keys_) return true;
   options_.mode = Mode::keys;
   options_.on_first_key();
@@ -44,7 +44,7 @@ std::optional<Principal> KeyRing::holder_of(std::string_view token) const {
 std::optional<Principal> KeyRing::check(std::string_view key) {
   if (options_.tokens && !key.starts_with(store::kKeyPrefix)) return holder_of(key);
   const auto version = store_.data_version();
-  if (!version || *version != version_ || by_hash_.size() > kMostRemembered) {
+  if (!version || *version != version_ || by_hash_.size() > kMaxRemembered) {
     by_hash_.clear();
     by_id_.clear();
     version_ = version.value_or(-1);
@@ -62,7 +62,7 @@ std::optional<Principal> KeyRing::check(std::string_view key) {
   return Principal{.tenant = found->second.tenant, .key_id = found->second.id};
 }
 
-bool KeyRing::look_again() {
+bool KeyRing::refresh() {
   const auto version = store_.data_version();
   if (version && *version == seen_version_) return true;
   const auto rows = store_.keys().list();
@@ -80,13 +80,13 @@ bool KeyRing::still_valid(const Principal& principal) {
   if (principal.expires && std::chrono::system_clock::now() >= *principal.expires) return false;
   if (principal.key_id.empty()) return open();
   if (principal.key_id == kOwnKey || shown_a_token(principal)) return true;
-  if (!look_again()) return true;  // a store that cannot be read now revokes nothing
+  if (!refresh()) return true;  // a store that cannot be read now revokes nothing
   return active_.contains(principal.key_id);
 }
 
 bool KeyRing::operates(const Principal& principal) {
   if (principal.key_id.empty()) return open();
-  if (!look_again()) return false;
+  if (!refresh()) return false;
   const auto found = active_.find(principal.key_id);
   return found != active_.end() && found->second;
 }

@@ -12,17 +12,17 @@
 
 namespace cove::server {
 
-// The keys of the store, as the HTTP side asks for them. Another process may make or revoke one at any time: what is
-// remembered here is forgotten whenever the store says that somebody wrote.
+// Checks credentials against the keys of the store. Other processes may create or revoke keys at any time, so the cache
+// is dropped whenever the database has changed.
 class KeyRing : public http::Authenticator, public sandbox::Authority {
  public:
-  // An open server asks for keys from the moment there is one, and never stops: not when the last is revoked either.
+  // An open server requires keys from the moment that the first exists, even after the last was revoked.
   enum class Mode { open, keys };
   struct Options {
     Mode mode = Mode::keys;
-    std::string own = {};                          // a key that opens as well, for the tenant of an open server
-    std::optional<oauth::TokenCheck> tokens = {};  // tokens open as well, each for a tenant of its holder's
-    std::function<void()> on_first_key = [] {};    // an open server has begun to ask
+    std::string own = {};                          // one more valid key, of the default tenant
+    std::optional<oauth::TokenCheck> tokens = {};  // accepts tokens too, each for its holder's own tenant
+    std::function<void()> on_first_key = [] {};    // an open server now requires keys
   };
   KeyRing(store::Store& store, Options options);
 
@@ -34,7 +34,7 @@ class KeyRing : public http::Authenticator, public sandbox::Authority {
 
  private:
   // False: the store cannot be read now.
-  bool look_again();
+  bool refresh();
   [[nodiscard]] store::KeyQuotas quotas(const Principal& principal);
   [[nodiscard]] std::optional<Principal> holder_of(std::string_view token) const;
 
@@ -45,7 +45,7 @@ class KeyRing : public http::Authenticator, public sandbox::Authority {
   std::map<std::string, store::KeyRow, std::less<>> by_hash_;
   std::map<std::string, store::KeyQuotas, std::less<>> by_id_;
   std::int64_t seen_version_ = -1;
-  bool ever_keys_ = false;                           // as of that version: there is a key, or was one
+  bool ever_keys_ = false;                           // as of that version: a key exists or existed
   std::map<std::string, bool, std::less<>> active_;  // ids, as of that version: whether each operates
 };
 

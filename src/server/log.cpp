@@ -58,9 +58,9 @@ bool LogSink::write(std::string_view line) {
 void Log::write(config::LogLevel level, std::string_view line) const {
   if (level < options_.level) return;
   static constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error"};
-  if (const auto untold = sink_->untold(); untold > 0) {
-    const auto notice = fmt::format("log lines lost={}: whoever reads this log did not keep up", untold);
-    if (sink_->write(line_of(options_, "warn", notice))) sink_->tell(untold);
+  if (const auto untold = sink_->unreported(); untold > 0) {
+    const auto notice = fmt::format("log lines lost={}: the reader of this log is too slow", untold);
+    if (sink_->write(line_of(options_, "warn", notice))) sink_->mark_reported(untold);
   }
   sink_->write(line_of(options_, kLevels[static_cast<std::size_t>(level)], line));
 }

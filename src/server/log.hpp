@@ -9,33 +9,33 @@
 
 namespace cove::server {
 
-// Where log lines go: standard error, through a descriptor of our own that never waits. A reader who does not keep up
-// loses lines and is told how many; nobody who logs is held up. Inherited by the processes of one server, each of which
-// counts what it lost itself.
+// Writes log lines to standard error, through a descriptor of its own that never blocks. When the reader is too slow,
+// lines are dropped and their number is logged later. The processes of one server inherit it, and each counts the lines
+// that it dropped.
 class LogSink {
  public:
-  // On a descriptor of its own where the kernel gives one: O_NONBLOCK would else be everybody's who has the same one.
+  // Opens a descriptor of its own if the kernel allows it, since O_NONBLOCK applies to everybody who shares one.
   static std::shared_ptr<LogSink> of_stderr();
-  // On one that was inherited.
+  // Uses an inherited descriptor.
   explicit LogSink(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  // False: the line is lost, and counted.
+  // False: the line was dropped, and counted.
   bool write(std::string_view line);
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
-  // Of those lost, how many nobody has been told of yet.
-  [[nodiscard]] std::uint64_t untold() const { return lost_ - told_; }
-  void tell(std::uint64_t lines) { told_ += lines; }
+  // Dropped lines that the log does not mention yet.
+  [[nodiscard]] std::uint64_t unreported() const { return lost_ - reported_; }
+  void mark_reported(std::uint64_t lines) { reported_ += lines; }
 
  private:
   [[nodiscard]] bool put(std::string_view text) const;
 
   UniqueFd fd_;
   std::uint64_t lost_ = 0;
-  std::uint64_t told_ = 0;
+  std::uint64_t reported_ = 0;
 };
 
-// Lines of a time, a level, and key=value. What clients sent is escaped before it comes here.
+// Writes lines of a time, a level and key=value pairs. Callers escape what clients sent.
 class Log {
  public:
   Log(config::Log options, std::shared_ptr<LogSink> sink) : options_(options), sink_(std::move(sink)) {}

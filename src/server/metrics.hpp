@@ -14,20 +14,20 @@
 
 namespace cove::server {
 
-// What is counted, and what is read off the moment somebody asks.
+// The server's metrics: counters, and gauges that are read when /metrics is.
 class Metrics {
  public:
   Metrics();
 
   void count(const http::AccessRecord& record);
   using Labels = std::map<std::string, std::string>;
-  // A number that `read` gives when asked.
+  // A gauge whose value is read().
   void watch(const std::string& name, const std::string& help, std::function<double()> read, const Labels& labels = {});
-  // The same for one that only grows.
+  // A counter whose value is read().
   void watch_total(const std::string& name, const std::string& help, std::function<double()> read,
                    const Labels& labels = {});
 
-  // For rooms that count by themselves.
+  // For rooms that register metrics themselves.
   [[nodiscard]] prometheus::Registry& registry() { return registry_; }
 
   [[nodiscard]] std::string text();

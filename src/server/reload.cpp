@@ -8,7 +8,8 @@ namespace cove::server {
 namespace {
 
 Result<config::Config> load_again(const Services& services, UniqueFd file) {
-  if (!file || ::lseek(file.get(), 0, SEEK_SET) != 0) return fail(Errc::io, "the configuration could not be passed on");
+  if (!file || ::lseek(file.get(), 0, SEEK_SET) != 0)
+    return fail(Errc::io, "the supervisor could not send the configuration");
   auto input = services.options.reload_from;
   if (auto text = read_all(file.get()); text && !services.config->file.empty()) {
     input.file = services.config->file;

@@ -9,8 +9,8 @@
 
 namespace cove::server {
 
-// One log line for each request that was let in. Anybody can be refused, so refused requests are logged at a bounded
-// rate, and a line says how many were not.
+// Logs every admitted request. Anybody can cause refusals, so those are logged at a bounded rate, with a line that
+// counts the ones left out.
 class RequestLog {
  public:
   // Both are borrowed.

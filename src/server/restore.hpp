@@ -6,8 +6,8 @@
 
 namespace cove::server {
 
-// Brings back what the server before left: kept files, callbacks, executions, sandboxes with their processes and
-// kernels. What cannot be brought back is logged and costs only itself. Returns when requests may be served.
+// Restores what a previous server left: stored files, callbacks, executions, sandboxes with their processes and
+// kernels. A part that cannot be restored is logged and skipped. Returns when requests may be served.
 async::Task<> restore(Services& services, keeper::KeeperLink keeper);
 
 }  // namespace cove::server

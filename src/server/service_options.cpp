@@ -81,7 +81,7 @@ jobs::Callbacks::Options callback_options(const config::Config& config) {
       .tenant = {.count = config.callbacks.tenant_pending, .bytes = config.callbacks.tenant_pending_bytes},
       .all = {.count = config.callbacks.max_pending, .bytes = config.callbacks.max_pending_bytes}};
   for (const auto& text : config.callbacks.allow) {
-    if (auto place = outbound::parse_place(text)) options.reach.places.push_back(std::move(*place));
+    if (auto endpoint = outbound::parse_host_port(text)) options.reach.allowed.push_back(std::move(*endpoint));
   }
   return options;
 }

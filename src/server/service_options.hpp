@@ -18,7 +18,7 @@
 
 namespace cove::server {
 
-// What the configuration means for each service. Asked again at a reload.
+// The options of each service, from the configuration. Computed again at a reload.
 
 http::ServerOptions http_options(const config::Config& config);
 // `registry` is borrowed: it counts what runs in the background.

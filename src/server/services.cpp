@@ -33,7 +33,7 @@ std::string message_of(std::exception_ptr exception) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception of unknown kind";
+    return "unknown exception";
   }
 }
 

@@ -68,7 +68,7 @@ struct Services {
   http::Server server;
 };
 
-// What an exception says, for the log.
+// The message of an exception, for the log.
 std::string message_of(std::exception_ptr exception);
 
 }  // namespace cove::server

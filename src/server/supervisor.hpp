@@ -8,12 +8,12 @@
 
 namespace cove::server {
 
-// A server that somebody started for himself alone.
+// Settings of a server that one user runs for himself.
 struct PrivateServer {
-  std::string key;  // opens it, besides those of the store; without one of either nobody is let in
-  // It ends by itself when it has had neither a client nor a sandbox for so long.
+  std::string key;  // valid besides those of the store; without any key nobody is admitted
+  // It exits after this long without clients and sandboxes.
   std::chrono::milliseconds leave_after{};
-  // Told once, when it can be reached.
+  // Called once, when the server accepts connections.
   std::function<void(const config::Endpoint&)> on_listening;
 };
 

@@ -33,7 +33,7 @@ void SupervisorLink::replace_keeper() {
 }
 
 void SupervisorLink::require_keys() {
-  log_.warn("the first key was made: every request needs one from now on");
+  log_.warn("the first key was created: every request needs one from now on");
   ask_or_log(wire::SupervisorVerb::require_keys);
 }
 

@@ -12,22 +12,21 @@
 
 namespace cove::server {
 
-// The front's socket to its supervisor. Requests are sent without waiting: none is worth holding up the loop.
+// The front's socket to its supervisor. Requests are sent without waiting, so that the loop never blocks.
 class SupervisorLink {
  public:
   // `log` is borrowed.
   SupervisorLink(boost::asio::any_io_executor executor, UniqueFd socket, const Log& log);
 
   Result<> ask(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds);
-  // The keeper does not answer: asks for another.
+  // Asks for a new keeper, because this one does not answer.
   void replace_keeper();
-  // The first key was made: the state directory is to remember that keys are required, whatever becomes of the
-  // database.
+  // The first key was created: the state directory records that keys are required, even if the database is lost.
   void require_keys();
 
   struct Message {
     wire::SupervisorWord word{};
-    UniqueFd fd;  // empty: lost on the way, for want of a descriptor or of memory
+    UniqueFd fd;  // empty: lost, for lack of descriptors or memory
   };
   // The next message; nothing when the supervisor is gone.
   async::Task<std::optional<Message>> receive();

@@ -9,8 +9,7 @@
 
 namespace cove::store {
 
-// What somebody is to be told; the text itself lies apart and is read when it is sent. Outlives the sandbox it is
-// about.
+// A callback to deliver. Its body is stored apart and read when it is sent. Outlives the sandbox that it is about.
 struct CallbackRow {
   std::string id;  // of the execution
   std::string tenant;
@@ -19,9 +18,9 @@ struct CallbackRow {
   std::string state = "pending";  // delivered, failed
   std::uint32_t attempts = 0;
   std::int64_t next_unix_ms = 0;
-  std::int32_t last_status = 0;  // 0: there was no answer
+  std::int32_t last_status = 0;  // 0: no answer
   std::string last_error;
-  std::uint64_t size_bytes = 0;  // of the body; 0 when it is over
+  std::uint64_t size_bytes = 0;  // of the body; 0 once delivered or given up
 
   bool operator==(const CallbackRow&) const = default;
 };
@@ -32,14 +31,15 @@ class CallbackTable {
 
   // Sets `size_bytes` to the size of `body`.
   Result<> insert(CallbackRow row, std::string_view body);
-  // The state, attempts, next time and last words of this one. The body of one that is over is forgotten.
+  // Updates the state, the attempts, the next time and the last error. Deletes the body once it is delivered or given
+  // up.
   Result<> update(const CallbackRow& row);
   Result<std::optional<CallbackRow>> find(std::string_view id);
   Result<std::optional<std::string>> body(std::string_view id);
-  // Those that are not over, whoever's they are: id, tenant, attempts, next time and size, and nothing else.
+  // All pending callbacks of every tenant, with only id, tenant, attempts, next time and size filled in.
   Result<std::vector<CallbackRow>> pending();
-  // Looks at some of those after `after`, and forgets those that are over and about nothing that is remembered. Where
-  // to go on; nullopt at the end.
+  // Examines a batch after `after`, and deletes those that are over and whose execution is forgotten. Returns where to
+  // continue; nullopt at the end.
   Result<std::optional<std::string>> sweep(std::string_view after);
 
  private:

@@ -8,7 +8,7 @@
 
 namespace cove::store {
 
-// "?,?,?" for "a, b, c": a table names its columns once, in the order of its row's fields.
+// "?,?,?" for "a, b, c": a table lists its columns once, in the order of its row's fields.
 inline std::string marks(std::string_view columns) {
   std::string out = "?";
   for (auto commas = std::ranges::count(columns, ','); commas > 0; --commas) out += ",?";

@@ -24,10 +24,10 @@ class Database {
   // The file must exist; links are not followed. `io` with `broken(error)` when it is not a database or a damaged one.
   static Result<Database> open(const std::string& path);
 
-  // Statements without parameters or interesting rows, separated by semicolons.
+  // Runs statements without parameters or results, separated by semicolons.
   Result<> run(const char* sql);
   Result<std::int64_t> number(const char* sql);
-  // All of what `work` (returning Result<>) writes, or none of it. Not within another one.
+  // Runs `work` (returning Result<>) as a transaction: all of its writes, or none. Does not nest.
   template <typename Work>
   Result<> together(Work work) {
     COVE_CHECK(run("BEGIN IMMEDIATE"));
@@ -39,7 +39,7 @@ class Database {
   }
   [[nodiscard]] std::int64_t last_row_id() const;
   [[nodiscard]] std::int64_t changes() const;
-  // What the last failure was about.
+  // The error of the last call that failed.
   [[nodiscard]] Error error() const;
   [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
 
@@ -50,10 +50,10 @@ class Database {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-// Says that a file is no database, or damaged beyond use.
+// Whether an error means that the file is not a database, or is damaged.
 [[nodiscard]] bool broken(const Error& error);
 
-// One row of an answer. Valid only within the call it is handed to.
+// One result row. Valid only within the call that receives it.
 class Row {
  public:
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
@@ -91,7 +91,7 @@ class Statement {
   Result<> run(const Values&... values) {
     return each([](const Row&) {}, values...);
   }
-  // As `run`; `on_row` sees every row of the answer.
+  // As `run`; calls `on_row` for every result row.
   template <typename OnRow, typename... Values>
   Result<> each(OnRow on_row, const Values&... values) {
     COVE_CHECK(begin());

@@ -12,7 +12,7 @@ namespace cove::store {
 
 // One lifecycle event of a tenant.
 struct EventRow {
-  std::int64_t seq = 0;  // given by `append`: over all tenants, always growing, never given twice
+  std::int64_t seq = 0;  // set by `append`: increasing over all tenants, never reused
   std::int64_t at_unix_ms = 0;
   std::string tenant;
   std::string type;
@@ -23,23 +23,22 @@ struct EventRow {
   bool operator==(const EventRow&) const = default;
 };
 
-// The newest events of every tenant. Past its bound a tenant loses its own oldest; past the bound of all, the tenant
-// that has the most loses its oldest.
+// The newest events of every tenant. Past its bound a tenant loses its own oldest; past the bound for all, the largest
+// tenant loses its oldest.
 class EventTable {
  public:
   explicit EventTable(Database& database);
 
   void set_bounds(UsageBounds bounds) { bounds_ = bounds; }
-  // The number it got. `row.seq` is not looked at.
+  // Returns the number of the event. `row.seq` is ignored.
   Result<std::int64_t> append(const EventRow& row);
-  // Those of the tenant with a greater number, oldest first.
+  // The tenant's events with a greater number, oldest first.
   Result<std::vector<EventRow>> after(std::string_view tenant, std::int64_t seq, std::uint32_t limit);
-  // The greatest number among the tenant's events that were forgotten; 0 when none was. Whatever of it has a greater
-  // number is still kept.
+  // The greatest number among the tenant's dropped events; 0 when none was dropped. All with a greater number are kept.
   Result<std::int64_t> lost_through(std::string_view tenant);
-  // The number of the tenant's newest event; 0 when it has none. Asks the database once and for all.
+  // The number of the tenant's newest event; 0 when it has none. Reads the database only the first time.
   Result<std::int64_t> last_of(std::string_view tenant);
-  // The number given last, to any tenant; 0 when none ever was.
+  // The last number, of any tenant; 0 when there never was an event.
   Result<std::int64_t> last_seq();
 
   // Of all tenants.
@@ -47,7 +46,7 @@ class EventTable {
   [[nodiscard]] const std::uint64_t& evicted() const { return evicted_; }
 
  private:
-  // What every tenant has, when it is first needed.
+  // Counts what every tenant has, on first use.
   Result<> count();
   Result<> make_room(const std::string& tenant);
 

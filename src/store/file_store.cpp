@@ -19,9 +19,8 @@ namespace {
 constexpr std::string_view kDraft = ".draft-";
 constexpr std::uint32_t kPage = 256;
 
-// What goes wrong with the directory is ours; only a disk that is full, or descriptors that are used up, are worth
-// telling apart.
-tl::unexpected<Error> trouble(int sys_errno, const char* what) {
+// An error of the store itself: callers only distinguish a full disk, or a lack of descriptors, from the rest.
+tl::unexpected<Error> io_error(int sys_errno, const char* what) {
   auto failed = fail_errno(sys_errno, "{}", what);
   if (failed.value().code != Errc::over_limit) failed.value().code = Errc::io;
   return failed;
@@ -67,7 +66,7 @@ Result<> FileStore::Draft::append(std::string_view bytes) {
   store_->usage_.charge(tenant_, {.count = 0, .bytes = bytes.size()});
   charged_ += bytes.size();
   if (const auto written = write_all(file_.get(), bytes); !written)
-    return trouble(written.error().sys_errno, "write a file");
+    return io_error(written.error().sys_errno, "write a file");
   hash_.add(bytes);
   size_ += bytes.size();
   return {};
@@ -126,7 +125,7 @@ Result<FileStore::Draft> FileStore::begin(std::string tenant) {
   COVE_CHECK(check_room(tenant, {.count = 1, .bytes = 0}));
   auto name = fmt::format("{}{:016x}", kDraft, random_number<std::uint64_t>());
   UniqueFd file(::openat(directory_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return trouble(errno, "make a file");
+  if (!file) return io_error(errno, "make a file");
   usage_.charge(tenant, {.count = 1, .bytes = 0});
   return Draft(*this, std::move(tenant), std::move(name), std::move(file));
 }
@@ -141,7 +140,7 @@ Result<FileRow> FileStore::keep(Draft draft, std::string name) {
               .sha256 = draft.hash_.hex()};
   // The content first: what is known of can then always be read. A crash between the two leaves what sweep() removes.
   if (::renameat(directory_.get(), draft.name_.c_str(), directory_.get(), row.id.c_str()) != 0)
-    return trouble(errno, "name a file");
+    return io_error(errno, "name a file");
   draft.file_.reset();
   usage_.charge(row.tenant, {.count = 0, .bytes = row.name.size()});
   if (auto written = table_.insert(row); !written) {
@@ -162,7 +161,7 @@ Result<FileRow> FileStore::find(std::string_view tenant, std::string_view id) {
 
 Result<UniqueFd> FileStore::open(const FileRow& row) const {
   UniqueFd file(::openat(directory_.get(), row.id.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file) return trouble(errno, "open a file");
+  if (!file) return io_error(errno, "open a file");
   return file;
 }
 
@@ -254,7 +253,7 @@ Result<std::size_t> FileStore::sweep() {
   const int copy = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
                                                     [](DIR* dir) { return ::closedir(dir); });
-  if (!entries) return trouble(errno, "read the directory of files");
+  if (!entries) return io_error(errno, "read the directory of files");
   while (const auto* entry = ::readdir(entries.get())) {
     const std::string name(entry->d_name);
     if (!name.starts_with(kDraft) && (!is_uuid(name) || known.contains(name))) continue;

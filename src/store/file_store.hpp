@@ -21,31 +21,30 @@
 
 namespace cove::store {
 
-// Files that tenants keep for a while: what is known of them is in the database, the content of each in a file of the
-// directory, named by its id. Names of clients never become names of files. Used by one thread; no call reads or writes
-// more content than it is handed. What would pass a bound is refused with Errc::over_limit, EDQUOT, a message that
-// names the setting, and the time when the oldest of what is kept expires.
+// Files that tenants store for a while. Metadata is in the database; the content is in a file of the directory, named
+// by its id, never by a client's name. For one thread; no call reads or writes more content than it is given. Beyond a
+// bound it fails with Errc::over_limit, EDQUOT, and a message that names the setting and when the oldest file expires.
 class FileStore {
  public:
   using Now = std::function<std::int64_t()>;  // milliseconds since 1970
   struct Options {
     std::chrono::milliseconds ttl{0};
-    UsageBounds kept = {};            // content and names, also of what is being written
-    std::uint64_t reserve_bytes = 0;  // free space of the file system that is left alone
+    UsageBounds kept = {};            // of content and names, including files being written
+    std::uint64_t reserve_bytes = 0;  // disk space to leave free
   };
 
-  // `directory` is ours alone.
+  // Nobody else may use `directory`.
   FileStore(Store& store, UniqueFd directory, Options options, Now now = unix_millis)
       : table_(store.files()), directory_(std::move(directory)), options_(options), now_(std::move(now)) {}
   FileStore(const FileStore&) = delete;
   FileStore& operator=(const FileStore&) = delete;
 
-  // At the start, when nobody uses it: forgets rows without their content, removes content without its row and whatever
-  // was never finished, and counts what every tenant keeps. Files it did not name are left alone. How many went.
+  // To be called once, at the start: deletes rows without content, content without a row and unfinished files, and
+  // counts what every tenant has. Foreign files are left alone. Returns how many were deleted.
   Result<std::size_t> sweep();
   void set_options(Options options) { options_ = options; }
 
-  // One that is being written; gone with this object unless it is kept.
+  // A file being written; deleted with this object unless it is kept.
   class Draft {
    public:
     Draft(FileStore& store, std::string tenant, std::string name, UniqueFd file)
@@ -70,7 +69,7 @@ class FileStore {
   Result<Draft> begin(std::string tenant);
   Result<FileRow> keep(Draft draft, std::string name);
 
-  // Errc::not_found for an id that this store did not give to this tenant, or whose time is over.
+  // Errc::not_found for an id that is not this tenant's, or has expired.
   Result<FileRow> find(std::string_view tenant, std::string_view id);
   // Its content, for reading.
   Result<UniqueFd> open(const FileRow& row) const;
@@ -78,7 +77,7 @@ class FileStore {
   // By number, those after `after`.
   Result<std::vector<FileRow>> list(std::string_view tenant, std::int64_t after, std::uint32_t limit);
 
-  // While it lives, the content stays where it is: the file does not expire, and removed it goes only afterwards.
+  // Keeps the content available: the file does not expire while pinned, and if removed, its content is deleted after.
   class Pin {
    public:
     Pin(FileStore& store, std::string id);
@@ -92,16 +91,16 @@ class FileStore {
   };
   Pin pin(const FileRow& row) { return {*this, row.id}; }
 
-  // Removes some of those whose time is over, from `after` on, but none that is pinned. Nothing: there are no more.
+  // Removes a batch of expired files after `after`, except for pinned ones. Nothing: there are no more.
   struct Expired {
     std::size_t removed = 0;
     std::optional<std::int64_t> next;
   };
   Result<Expired> expire(std::int64_t after);
 
-  // What all tenants keep, with what is being written.
+  // What all tenants store, including files being written.
   [[nodiscard]] const Amount& kept() const { return usage_.all(); }
-  // Files that were refused because of a bound, since the start.
+  // Files refused because of a bound, since the start.
   [[nodiscard]] const std::uint64_t& refused() const { return refused_; }
 
  private:
@@ -110,7 +109,7 @@ class FileStore {
   Result<> check_room(const std::string& tenant, Amount more);
   tl::unexpected<Error> refuse(const std::string& tenant, Bound bound);
   [[nodiscard]] bool leaves_reserve(std::uint64_t more) const;
-  // Removes some of those of the tenant ("": of anybody) whose time is over, so that nobody is refused for their sake.
+  // Removes some expired files of the tenant ("": of any), so that they do not count against a bound.
   void expire_some(const std::string& tenant);
   Result<bool> expire_one(const FileRow& row);
   void unlink(const std::string& name) const;
@@ -128,7 +127,7 @@ class FileStore {
 
 // "7d0c2c1e-4d0a-4a2e-9a57-3f1f5f0f3f55": version 4, from the kernel's randomness.
 std::string new_uuid();
-// Whether it is written as new_uuid() writes them.
+// Whether the text has the form of new_uuid().
 bool is_uuid(std::string_view text);
 
 }  // namespace cove::store

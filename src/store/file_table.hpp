@@ -9,9 +9,9 @@
 
 namespace cove::store {
 
-// A file that a tenant keeps; its content lies elsewhere (file_store.hpp).
+// A file that a tenant stores; its content is elsewhere (file_store.hpp).
 struct FileRow {
-  std::int64_t seq = 0;  // given by the table
+  std::int64_t seq = 0;  // set by the table
   std::string id;        // a lower-case UUID, version 4
   std::string tenant;
   std::string name;  // the client's own, any UTF-8
@@ -28,14 +28,14 @@ class FileTable {
 
   Result<> insert(const FileRow& row);
   Result<std::optional<FileRow>> find(std::string_view tenant, std::string_view id);
-  // Erasing what is gone is no error.
+  // Erasing a missing row is not an error.
   Result<> erase(std::string_view id);
   // By number, those after `after`: of one tenant that are younger than `since`, of everybody, or those that are not.
   Result<std::vector<FileRow>> of(std::string_view tenant, std::int64_t since_unix_ms, std::int64_t after,
                                   std::uint32_t limit);
   Result<std::vector<FileRow>> all(std::int64_t after, std::uint32_t limit);
   Result<std::vector<FileRow>> older(std::int64_t until_unix_ms, std::int64_t after, std::uint32_t limit);
-  // When the first that is still there was uploaded: of the tenant, or of anybody with "".
+  // Upload time of the oldest file: of the tenant, or of any tenant for "".
   Result<std::optional<std::int64_t>> first_time(std::string_view tenant);
 
  private:

@@ -9,11 +9,11 @@
 
 namespace cove::store {
 
-// The answer a request with an Idempotency-Key got, to be given again when it is repeated.
+// The answer to a request with an Idempotency-Key, to be sent again when the request is repeated.
 struct IdempotencyRow {
   std::string tenant;
   std::string key;
-  std::string request_hash;  // sha256_hex of what was asked, to tell a repeat from a reuse
+  std::string request_hash;  // sha256_hex of the request, to tell a repetition from a reused key
   std::int32_t status = 0;
   std::string body;
   std::int64_t created_unix_ms = 0;
@@ -22,7 +22,7 @@ struct IdempotencyRow {
 };
 
 // The newest answers of every tenant, for kKeptMs at most. Past its bound a tenant loses its own oldest; past the bound
-// of all, the tenant that has the most loses its oldest.
+// for all, the largest tenant loses its oldest.
 class IdempotencyTable {
  public:
   static constexpr std::int64_t kKeptMs = 24LL * 3600 * 1000;
@@ -33,16 +33,16 @@ class IdempotencyTable {
   // Errc::exists when the tenant has used this key.
   Result<> insert(const IdempotencyRow& row);
   Result<std::optional<IdempotencyRow>> find(std::string_view tenant, std::string_view key);
-  // Forgets what was answered more than kKeptMs before `now_unix_ms`, some of it at a time.
+  // Deletes a batch of answers older than kKeptMs at `now_unix_ms`.
   Result<> prune(std::int64_t now_unix_ms);
 
   // Of all tenants: keys, hashes and bodies.
   Result<Amount> kept();
-  // Because of a bound.
+  // Dropped because of a bound.
   [[nodiscard]] const std::uint64_t& evicted() const { return evicted_; }
 
  private:
-  // What every tenant has, when it is first needed.
+  // Counts what every tenant has, on first use.
   Result<> count();
   Result<> make_room(const std::string& tenant);
 

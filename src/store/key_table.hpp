@@ -9,7 +9,7 @@
 
 namespace cove::store {
 
-// What a tenant's key allows. 0: no limit of its own, the server's apply.
+// The quotas of a key. 0: only the server's limits apply.
 struct KeyQuotas {
   std::uint32_t max_sandboxes = 0;
   std::uint64_t max_memory_bytes = 0;  // of all its sandboxes together
@@ -22,13 +22,13 @@ struct KeyQuotas {
 struct KeyRow {
   std::string id;  // "key_…", not a secret
   std::string tenant;
-  std::string hash;    // sha256_hex of the key; the key itself is nowhere
+  std::string hash;    // sha256_hex of the key; the key itself is not stored
   std::string prefix;  // its first characters, to recognise it by
   std::int64_t created_unix_ms = 0;
   std::optional<std::int64_t> revoked_unix_ms;
   KeyQuotas quotas;
   std::string note;
-  bool operates = false;  // may also do what concerns every tenant: build and delete templates
+  bool operates = false;  // may also build and delete templates, which all tenants share
 
   bool operator==(const KeyRow&) const = default;
 };
@@ -38,11 +38,11 @@ class KeyTable {
   explicit KeyTable(Database& database);
 
   Result<> create(const KeyRow& row);
-  // All of them, the revoked too, oldest first; of one tenant when it is named.
+  // All keys, revoked ones too, oldest first; with a tenant, only its keys.
   Result<std::vector<KeyRow>> list(const std::optional<std::string>& tenant = std::nullopt);
-  // The row as it is now. One that was revoked before keeps its time. Errc::not_found for an unknown id.
+  // Returns the row after the change. A key that was already revoked keeps its time. Errc::not_found for an unknown id.
   Result<KeyRow> revoke(std::string_view id, std::int64_t now_unix_ms);
-  // The key that hashes to this, unless it is revoked.
+  // The active key with this hash.
   Result<std::optional<KeyRow>> find_by_hash(std::string_view hash);
   // Keys that are not revoked.
   Result<std::int64_t> count();

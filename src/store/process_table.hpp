@@ -35,7 +35,7 @@ struct ProcessRow {
   std::int64_t deadline_boot_ms = 0;  // 0: none
   std::string owner;                  // the id of the kernel or execution it runs for; "" for others
   std::string language;               // of a kernel: python, javascript
-  std::string birth = "cold";         // warm: forked from an interpreter that had everything loaded
+  std::string birth = "cold";         // warm: forked from a preloaded interpreter
   std::optional<ProcessEnd> end;
 
   bool operator==(const ProcessRow&) const = default;
@@ -45,7 +45,7 @@ class ProcessTable {
  public:
   explicit ProcessTable(Database& database);
 
-  // Errc::exists for a number that is taken, Errc::not_found for a sandbox that is not there. `end` is not looked at.
+  // Errc::exists for a number that is taken, Errc::not_found for an unknown sandbox. `end` is ignored.
   Result<> insert(const ProcessRow& row);
   // Errc::not_found when there is no such process.
   Result<> finish(std::string_view sandbox, std::uint32_t number, const ProcessEnd& end);

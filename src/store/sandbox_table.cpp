@@ -44,7 +44,7 @@ Result<> SandboxTable::found(Result<> done) const {
 Result<> SandboxTable::insert(const SandboxRow& row) {
   auto done = std::apply([&](const auto&... field) { return insert_.run(field...); }, fields(row));
   if (!done && done.error().code == Errc::exists)
-    return fail(Errc::exists, fmt::format("there is a sandbox '{}' already", row.name));
+    return fail(Errc::exists, fmt::format("a sandbox '{}' already exists", row.name));
   return done;
 }
 

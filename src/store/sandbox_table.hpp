@@ -9,7 +9,7 @@
 
 namespace cove::store {
 
-// What must be known of a sandbox to find it again after a restart. Written before the sandbox exists.
+// What is needed to find a sandbox again after a restart. Written before the sandbox exists.
 struct SandboxRow {
   std::string tenant;
   std::string name;  // the client's id, unique within the tenant
@@ -34,7 +34,7 @@ struct SandboxRow {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   std::uint32_t next_process = 1;
-  std::string renewal = "use";  // what renews its time: use, or nothing: "none"
+  std::string renewal = "use";  // what restarts its time to live: "use" or "none"
 
   bool operator==(const SandboxRow&) const = default;
 };
@@ -45,14 +45,14 @@ class SandboxTable {
 
   // Errc::exists when the tenant has a sandbox of this name.
   Result<> insert(const SandboxRow& row);
-  // The rest is by `id`, and Errc::not_found when there is none; erasing what is gone is no error.
+  // The rest takes an `id`: Errc::not_found when it is unknown, but erasing a missing row is not an error.
   Result<> update(const SandboxRow& row);
   Result<> set_state(std::string_view id, std::string_view state);
   Result<> set_expiry(std::string_view id, std::int64_t ttl_ms, std::int64_t expires_boot_ms);
-  // What was installed into it, as JSON; empty: nothing was asked for.
+  // The status of its installs, as JSON; empty: nothing was requested.
   Result<std::string> dependencies(std::string_view id);
   Result<> set_dependencies(std::string_view id, std::string_view json);
-  // Takes its processes and executions with it.
+  // Also erases its processes and executions.
   Result<> erase(std::string_view id);
   Result<std::vector<SandboxRow>> all();
 

@@ -4,10 +4,10 @@
 
 namespace cove::store {
 
-// Brings the database to the schema of this build, step by step, each whole or not at all. Errc::unsupported when it
-// is of a newer one.
+// Migrates the database to the schema of this build, one transaction for each step. Errc::unsupported for a newer
+// schema.
 Result<> migrate(Database& database);
-// The same up to a schema of before, for tests of the way from there.
+// The same up to an older schema, for tests of the migration.
 Result<> migrate_to(Database& database, std::int64_t version);
 
 }  // namespace cove::store

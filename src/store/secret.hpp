@@ -7,9 +7,9 @@ namespace cove::store {
 
 inline constexpr std::string_view kKeyPrefix = "cove_";
 
-// "cove_" and 43 characters of [A-Za-z0-9], 256 random bits: a secret, shown once and kept nowhere.
+// "cove_" and 43 characters of [A-Za-z0-9], 256 random bits: a secret, shown once and never stored.
 std::string new_key();
-// "key_" and 16 characters of [a-z2-7]: names a key without telling it.
+// "key_" and 16 characters of [a-z2-7]: identifies a key without revealing it.
 std::string new_key_id();
 // The part of a key that may be shown, to recognise it by.
 std::string shown_prefix(std::string_view key);

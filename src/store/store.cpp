@@ -19,9 +19,10 @@ constexpr const char* kBroken = ".broken-";
 Result<> check_file(int dir_fd, const std::string& path) {
   struct stat file{};
   if (::fstatat(dir_fd, kDatabaseFile, &file, AT_SYMLINK_NOFOLLOW) != 0) return fail_errno(errno, "stat {}", path);
-  if (!S_ISREG(file.st_mode)) return fail(Errc::denied, fmt::format("{} is not a plain file; remove it", path));
+  if (!S_ISREG(file.st_mode)) return fail(Errc::denied, fmt::format("{} is not a regular file; remove it", path));
   if ((file.st_mode & 0077) != 0)
-    return fail(Errc::denied, fmt::format("{} can be read by others; chmod 600 it and what lies beside it", path));
+    return fail(Errc::denied,
+                fmt::format("{} is readable by others; run chmod 600 on it and on the files beside it", path));
   return {};
 }
 
@@ -45,7 +46,8 @@ Result<> check_schema(Database& database) {
   COVE_TRY(const auto foreign,
            database.number("SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index')"));
   if (foreign != 0)
-    return tl::unexpected<Error>(Error{Errc::io, "database: it holds views or triggers, which are not ours", EBADMSG});
+    return tl::unexpected<Error>(
+        Error{Errc::io, "database: it has views or triggers that Cove did not create", EBADMSG});
   return {};
 }
 

@@ -18,15 +18,15 @@ namespace cove::store {
 
 inline constexpr const char* kDatabaseFile = "cove.db";
 
-// What to do about a file that is no database.
+// What to do about a file that is not a database.
 enum class OnBroken {
-  refuse,      // fail and touch nothing: for visitors, as `cove key`
+  refuse,      // fail and change nothing: for tools such as `cove key`
   move_aside,  // keep it as cove.db.broken-TIME and start with an empty one: for the server
 };
 
-// Everything that outlives the server: <dir>/cove.db, mode 0600, in WAL mode. What was written is there after kill -9;
-// after a loss of power the last moments may be missing, but never half a write. Used by one thread; other processes
-// may open the same directory.
+// Everything that outlives the server: <dir>/cove.db, mode 0600, in WAL mode. Writes survive kill -9;
+// after a power failure the last moments may be missing, but never half a transaction. Used by one thread; other
+// processes may open the same directory.
 class Store {
  public:
   // `dir` must exist. A file made by root gets the owner of `dir`, so that a server without privilege can use it.
@@ -46,18 +46,18 @@ class Store {
   CallbackTable& callbacks() { return callbacks_; }
   TemplateTable& templates() { return templates_; }
 
-  // All of what `work` (returning Result<>) writes, or none of it.
+  // Runs `work` (returning Result<>) as a transaction: all of its writes, or none.
   template <typename Work>
   Result<> together(Work work) {
     return database_.together(std::move(work));
   }
 
-  // Changes when another connection has written: `cove key revoke`, say. Our own writes do not change it.
+  // Changes when another connection has written, such as `cove key revoke`. Writes of this object do not change it.
   Result<std::int64_t> data_version();
-  // What was moved aside at open, as a sentence for the log; empty when all was well.
+  // What was moved aside on opening, as a sentence for the log; empty when nothing was.
   [[nodiscard]] const std::string& warning() const { return warning_; }
-  // A database was moved aside, now or in an earlier start, and still lies there: keys may have gone with it, and "no
-  // keys" does not mean that the server is meant to be open. Whoever removes the file has seen it.
+  // A database was moved aside, now or in an earlier start, and still lies there: keys may have gone with it, so
+  // "no keys" does not mean that the server is meant to be open. Removing the file confirms that it is.
   [[nodiscard]] bool keys_may_be_lost() const { return keys_may_be_lost_; }
 
  private:

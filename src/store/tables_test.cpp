@@ -71,7 +71,7 @@ TEST_F(Sandboxes, HaveANameThatIsTheirTenantsAlone) {
   const auto done = store_->sandboxes().insert(again);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::exists);
-  EXPECT_EQ(done.error().message, "there is a sandbox 'demo' already");
+  EXPECT_EQ(done.error().message, "a sandbox 'demo' already exists");
 }
 
 TEST_F(Sandboxes, ChangeStateAndExpiry) {

@@ -9,7 +9,7 @@
 
 namespace cove::store {
 
-// What a template gives to sandboxes that ask for nothing else. 0: what the server gives.
+// A template's defaults for its sandboxes. 0: the server's default.
 struct TemplateDefaults {
   std::uint64_t memory_bytes = 0;
   std::uint64_t disk_bytes = 0;
@@ -28,13 +28,13 @@ struct TemplateRow {
   std::string reason;               // why it failed
   std::int64_t created_unix_ms = 0;
   std::optional<std::int64_t> built_unix_ms;
-  std::string base = "host";         // the template whose packages it has too
-  std::string packages_json = "[]";  // all that were asked for, those of the base among them
+  std::string base = "host";         // the template whose packages it includes
+  std::string packages_json = "[]";  // all requested ones, including those of the base
   std::string preload_json = "[]";   // modules for its zygotes; empty: the server's
   TemplateDefaults defaults = {};
   std::uint64_t size_bytes = 0;
   std::string languages_json = "[]";
-  bool kernels = false;               // it has what kernels need
+  bool kernels = false;               // kernels can run in it
   std::string installed_json = "{}";  // package to version
   std::string log;                    // of the build
 
@@ -45,7 +45,7 @@ class TemplateTable {
  public:
   explicit TemplateTable(Database& database);
 
-  // A new one, or one in place of that of the same name.
+  // Inserts a row, or replaces the one of the same name.
   Result<> put(const TemplateRow& row);
   Result<> erase(std::string_view name);
   // By name.

@@ -19,9 +19,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostLog = 512U << 10;
-constexpr std::size_t kMostAnswer = 1U << 20;
-constexpr std::size_t kMostReason = 500;
+constexpr std::size_t kMaxLog = 512U << 10;
+constexpr std::size_t kMaxAnswer = 1U << 20;
+constexpr std::size_t kMaxReason = 500;
 constexpr std::chrono::seconds kSettling{30};
 
 std::vector<std::string> texts_of(const std::string& array_json) {
@@ -60,7 +60,7 @@ template <std::size_t N>
 Result<> set_lines(char (&field)[N], const std::vector<std::string>& lines, std::string_view what) {
   std::size_t at = 0;
   for (const auto& line : lines) {
-    if (at + line.size() + 1 >= N) return fail(Errc::invalid, fmt::format("{} are too many", what));
+    if (at + line.size() + 1 >= N) return fail(Errc::invalid, fmt::format("too many {}", what));
     std::memcpy(field + at, line.data(), line.size());
     at += line.size();
     field[at++] = '\n';
@@ -97,7 +97,7 @@ async::Task<> read_to_end(std::shared_ptr<async::Readiness> readiness, int fd,
 std::string explained(std::string reason, std::string_view log) {
   for (std::string_view rest = log; !rest.empty();) {
     const auto line = take_until(rest, '\n');
-    if (line.starts_with("E: ")) return fmt::format("{}: {}", reason, line.substr(3, kMostReason));
+    if (line.starts_with("E: ")) return fmt::format("{}: {}", reason, line.substr(3, kMaxReason));
   }
   return reason;
 }
@@ -118,7 +118,7 @@ Result<> Templates::load() {
   for (auto& row : rows) {
     if (row.status == "building") {
       row.status = "failed";
-      row.reason = "the server ended while it was being built";
+      row.reason = "the server ended during the build";
       COVE_CHECK(store_.templates().put(row));
     }
     // One that was being deleted goes with the sweep.
@@ -192,9 +192,12 @@ Result<store::TemplateRow> Templates::build(BuildRequest request) {
   if (before != nullptr && before->status != "failed")
     return fail(Errc::exists, fmt::format("a template of this name exists: {}", request.name));
   if (!building_.empty())
-    return fail(Errc::conflict, fmt::format("template {} is being built: one at a time", building_.begin()->first));
+    return fail(Errc::conflict,
+                fmt::format("template {} is being built: wait for it, since only one build runs at a time",
+                            building_.begin()->first));
   if (before == nullptr && rows_.size() >= wire::kMaxTemplates)
-    return fail(Errc::quota, fmt::format("there may be {} templates: delete one first", wire::kMaxTemplates));
+    return fail(Errc::quota,
+                fmt::format("the limit of {} templates is reached: delete one first", wire::kMaxTemplates));
   COVE_TRY(const auto* const base, usable(request.base));
 
   auto packages = texts_of(base->packages_json);
@@ -222,7 +225,7 @@ Result<store::TemplateRow> Templates::build(BuildRequest request) {
                                 .number = row.number,
                                 .timeout_seconds = static_cast<std::uint32_t>(request.timeout.count())};
   COVE_CHECK(set_lines(order.packages, packages, "packages"));
-  COVE_CHECK(set_lines(order.preload, request.preload, "preload: the modules"));
+  COVE_CHECK(set_lines(order.preload, request.preload, "modules to preload"));
   COVE_TRY(auto answer, make_pipe());
   COVE_TRY(auto log, make_pipe());
   COVE_CHECK(put(row));
@@ -244,9 +247,9 @@ Result<store::TemplateRow> Templates::build(BuildRequest request) {
 async::Task<> Templates::follow_log(std::shared_ptr<Building> building, UniqueFd log) {
   const auto readiness = std::make_shared<async::Readiness>(executor_, log.get());
   co_await read_to_end(readiness, log.get(), [this, building](std::string_view bytes) {
-    const bool first_too_many = building->log.size() < kMostLog && building->log.size() + bytes.size() >= kMostLog;
-    building->log += bytes.substr(0, kMostLog - std::min(kMostLog, building->log.size()));
-    if (first_too_many) building->log += "\n(more was said than is kept)\n";
+    const bool first_too_many = building->log.size() < kMaxLog && building->log.size() + bytes.size() >= kMaxLog;
+    building->log += bytes.substr(0, kMaxLog - std::min(kMaxLog, building->log.size()));
+    if (first_too_many) building->log += "\n(the rest of the log is not kept)\n";
     changed_.notify_all();
   });
   building->log_ended = true;
@@ -268,8 +271,8 @@ Templates::Outcome Templates::read_answer(std::string_view text, store::Template
       const auto package = take_until(line, ' ');
       installed[package] = line;
     }
-    if (word == "failed") outcome = {.heard = true, .failure = std::string(line.substr(0, kMostReason))};
-    if (word == "done") outcome = {.heard = true, .failure = {}};
+    if (word == "failed") outcome = {.answered = true, .failure = std::string(line.substr(0, kMaxReason))};
+    if (word == "done") outcome = {.answered = true, .failure = {}};
   }
   row.languages_json = json::serialize(languages);
   row.installed_json = json::serialize(installed);
@@ -284,7 +287,7 @@ async::Task<> Templates::follow(std::string name, UniqueFd answer, UniqueFd log)
   if (building->cancelled) readiness->give_up();
   std::string text;
   co_await read_to_end(readiness, answer.get(), [&text](std::string_view bytes) {
-    text += bytes.substr(0, kMostAnswer - std::min(kMostAnswer, text.size()));
+    text += bytes.substr(0, kMaxAnswer - std::min(kMaxAnswer, text.size()));
   });
   building->give_up = {};
   answer.reset();  // a builder that is still at it stops
@@ -295,9 +298,9 @@ async::Task<> Templates::follow(std::string name, UniqueFd answer, UniqueFd log)
   if (found == rows_.end()) co_return;
   auto row = found->second;
   auto outcome = read_answer(text, row);
-  if (building->cancelled) outcome = {.heard = true, .failure = "it was cancelled"};
+  if (building->cancelled) outcome = {.answered = true, .failure = "it was cancelled"};
   row.log = replace_invalid_utf8(building->log);
-  if (!outcome.heard) {
+  if (!outcome.answered) {
     // One that was killed has left what it made.
     wire::SupervisorRequest request{.verb = wire::SupervisorVerb::remove_template, .number = row.number};
     if (const auto removed = co_await ask_and_wait(request); !removed) row.log += removed.error().message + "\n";
@@ -328,7 +331,7 @@ async::Task<Result<>> Templates::ask_and_wait(wire::SupervisorRequest request) {
   const auto readiness = std::make_shared<async::Readiness>(executor_, pipe->read.get());
   std::string text;
   co_await read_to_end(readiness, pipe->read.get(), [&text](std::string_view bytes) {
-    text += bytes.substr(0, kMostAnswer - std::min(kMostAnswer, text.size()));
+    text += bytes.substr(0, kMaxAnswer - std::min(kMaxAnswer, text.size()));
   });
   store::TemplateRow unused;
   const auto outcome = read_answer(text, unused);

@@ -30,55 +30,55 @@ struct BuildRequest {
   std::chrono::seconds timeout{900};
 };
 
-// What sandboxes start from: the host's own root, and those that were built from packages. Builds are done elsewhere
-// (src/builder); here is what is known of them.
+// The templates that sandboxes start from: the host's own root, and roots built from packages. A builder process builds
+// them (src/builder); this class keeps their state.
 class Templates {
  public:
-  // Asks the supervisor. Never waits.
+  // Sends a request to the supervisor. Never waits.
   using Ask = std::function<Result<>(const wire::SupervisorRequest& request, std::vector<UniqueFd> fds)>;
   Templates(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store,
             store::TemplateRow host, Ask ask);
 
-  // What the server before us knew; a build that was going on has failed. Before the first sandbox is looked for.
+  // Loads the templates of a previous server; a build that was under way counts as failed. To be called before
+  // sandboxes are restored.
   Result<> load();
-  // Removes what no template has. Once the sandboxes of the server before us are known.
+  // Removes roots that belong to no template. To be called once the sandboxes of a previous server are restored.
   async::Task<Result<>> sweep();
-  // Until that is over: what is built meanwhile would be swept away. Errc::unavailable when it takes too long.
+  // Waits for the end of that: a root built meanwhile would be removed. Errc::unavailable when it takes too long.
   async::Task<Result<>> settle();
 
-  // Null when there is none of this name. Valid until the next change.
+  // Null when there is no template of this name. Valid until the next change.
   [[nodiscard]] const store::TemplateRow* find(std::string_view name) const;
-  // The one to make a sandbox of now. Errc::not_found, Errc::conflict while it is not ready. As find().
+  // The template for a new sandbox. Errc::not_found, or Errc::conflict while it is not ready. Valid as for find().
   [[nodiscard]] Result<const store::TemplateRow*> usable(std::string_view name) const;
   // `host` first, then by name.
   [[nodiscard]] std::vector<const store::TemplateRow*> all() const;
-  // What a build has said, also while it goes on.
+  // The log of a build, also while it runs.
   [[nodiscard]] std::string log(std::string_view name) const;
   // Notified of every change.
   [[nodiscard]] async::Signal& changed() { return changed_; }
 
-  // Begins it, after settle(). One that failed is built anew. Errc::exists when there is one of this name,
-  // Errc::conflict while another is being built, Errc::not_found for a base that is not there, Errc::quota when there
-  // are too many.
+  // Begins a build, after settle(). A failed template is built again. Errc::exists when the name is taken,
+  // Errc::conflict during another build, Errc::not_found for an unknown base, Errc::quota when there are too many.
   Result<store::TemplateRow> build(BuildRequest request);
-  // Errc::conflict for the host's, which has what the configuration says.
+  // Errc::conflict for the host template, which follows the configuration.
   Result<store::TemplateRow> change(std::string_view name, store::TemplateDefaults defaults);
-  // Nobody gets it from now on; a build that goes on is cancelled. Errc::conflict for the host's. The caller has seen
-  // to it that no sandbox stands on it.
+  // Withdraws a template from use and cancels its build. Errc::conflict for the host template. The caller has made sure
+  // that no sandbox uses it.
   Result<store::TemplateRow> retire(std::string_view name);
-  // What is left of one that was retired. Returns when it is gone.
+  // Deletes what is left of a withdrawn template. Returns when it is gone.
   async::Task<Result<>> remove(std::string name);
 
  private:
-  // A build that goes on.
+  // A build under way.
   struct Building {
     std::string log;
     bool log_ended = false;
     bool cancelled = false;
-    std::function<void()> give_up;  // nobody waits for the answer any more
+    std::function<void()> give_up;  // stops waiting for the answer
   };
   struct Outcome {
-    bool heard = false;  // the builder's own last word
+    bool answered = false;  // the builder has sent its result
     std::string failure;
   };
   async::Task<> follow(std::string name, UniqueFd answer, UniqueFd log);

@@ -76,14 +76,14 @@ def test_the_session_without_a_name_is_that_of_python(client):
     ({}, "Missing required parameter: packages"),
     ({"packages": "cove-hello"}, "packages must be a list of strings"),
     ({"packages": [5]}, "packages must be a list of strings"),
-    ({"packages": ["--index-url=http://x"]}, "is no package name"),
-    ({"packages": ["../x"]}, "is no package name"),
-    ({"packages": ["cove-hello; import os"]}, "is no package name"),
+    ({"packages": ["--index-url=http://x"]}, "is not a package name"),
+    ({"packages": ["../x"]}, "is not a package name"),
+    ({"packages": ["cove-hello; import os"]}, "is not a package name"),
     ({"packages": ["cove-hello==" + "1" * 500]}, "version"),
     ({"packages": ["x"] * 51}, "more than 50"),
     ({"packages": ["x"], "timeout": -1}, "timeout must be greater than 0"),
     ({"packages": ["x"], "index_url": "ftp://x"}, "index_url"),
-    ({"packages": ["x"], "index_url": "http://127.0.0.1:1/"}, "index_url: 127.0.0.1:1 is no public address"),
+    ({"packages": ["x"], "index_url": "http://127.0.0.1:1/"}, "index_url: 127.0.0.1:1 is not a public address"),
 ])
 def test_what_is_wrong_is_named(client, arguments, words):
     assert words in client.refusal("install_packages", session_id=new_id(), **arguments)

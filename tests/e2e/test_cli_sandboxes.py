@@ -102,7 +102,7 @@ def test_rm_all_asks_a_person_and_wants_yes_of_a_program(fresh_server):
         done = subprocess.run([COVE, "rm", "--all"], stdin=slave, capture_output=True, env={**os.environ, **url}, timeout=PATIENCE)
         os.close(master)
         os.close(slave)
-        assert b"End 2 sandboxes and everything in them? [y/N]" in done.stderr
+        assert b"Delete 2 sandboxes and everything in them? [y/N]" in done.stderr
         return done.returncode
 
     assert answered(b"n") == 1
@@ -138,7 +138,7 @@ def test_a_key_when_the_server_wants_one():
 
 def keys_open_the_door(url, key):
     run = cove("ls", "--url", url)
-    assert run.status == 1 and run.err == "cove: this server wants a key: --key or COVE_API_KEY\n"
+    assert run.status == 1 and run.err == "cove: the server requires a key: give --key or set COVE_API_KEY\n"
     assert cove("ls", "--url", url, "--key", key).status == 0
     assert cove("ls", "--url", url, env={"COVE_API_KEY": key}).status == 0
     assert cove("ls", "--url", f"{url}/{key}").status == 0, "a key as a prefix of the address"

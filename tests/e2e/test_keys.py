@@ -31,7 +31,7 @@ def test_create_prints_the_key_alone_on_stdout_and_the_words_on_stderr(key):
     assert made.status == 0
     assert KEY.fullmatch(made.stdout.decode().rstrip("\n"))
     said = made.stderr.decode()
-    assert "shown once" in said and "Authorization: Bearer" in said and "cove key revoke key_" in said
+    assert "shown only once" in said and "Authorization: Bearer" in said and "cove key revoke key_" in said
     assert not KEY.search(said)
 
 
@@ -114,7 +114,7 @@ def test_revoke_of_an_unknown_id_fails_and_says_where_to_look(key, made_before):
     (["create", "--tenant", "a", "--concurrent-executions", "99999999999"], "--concurrent-executions"),
     (["create", "--tenant", "a", "--note", "two\nlines"], "--note"),
     (["revoke"], "id"),
-    (["revoke", "cove_0123456789012345678901234567890123456789012"], "by its id"),
+    (["revoke", "cove_0123456789012345678901234567890123456789012"], "not the id of one"),
     (["rotate"], "rotate"),
     ([], "create, list or revoke"),
 ], ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "")

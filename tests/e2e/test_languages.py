@@ -1,11 +1,11 @@
-"""Every language of templates/languages.toml: what is installed works, what is not is named."""
+"""Every language of languages/languages.toml: what is installed works, what is not is named."""
 import shutil
 import tomllib
 
 import pytest
 from conftest import ROOT, cove, run_json
 
-LANGUAGES = tomllib.loads((ROOT / "templates" / "languages.toml").read_text())
+LANGUAGES = tomllib.loads((ROOT / "languages" / "languages.toml").read_text())
 # These work on a fresh machine after `make setup`; the others when their package is there.
 ALWAYS = {"bash", "sh", "javascript", "lua", "perl", "php", "python", "ruby", "typescript"}
 

@@ -9,13 +9,6 @@ from source_tree import ROOT, name_of
 
 MAX_LINES = 400
 REASON = "// Long because"
-# To split. A file that is short enough, or says on its first line why it is long, leaves this list; none is added.
-TO_SPLIT = {
-    "src/config/keys.cpp",
-    "src/http/connection.cpp",
-    "src/packages/installs.cpp",
-    "src/server/supervisor.cpp",
-}
 
 
 def too_long():
@@ -29,11 +22,7 @@ def too_long():
 
 
 def test_no_file_is_long_without_a_reason_on_its_first_line():
-    assert sorted(too_long() - TO_SPLIT) == [], f"over {MAX_LINES} lines: split it, or begin it with \"{REASON} …\""
-
-
-def test_the_list_of_files_to_split_names_no_other():
-    assert sorted(TO_SPLIT - too_long()) == [], "short enough now: take it off TO_SPLIT"
+    assert sorted(too_long()) == [], f"over {MAX_LINES} lines: split it, or begin it with \"{REASON} …\""
 
 
 def test_every_source_is_formatted():

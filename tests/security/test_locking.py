@@ -40,7 +40,7 @@ def test_the_first_key_locks_every_door_of_a_running_server(server):
     assert server.get("/v1/sandboxes", headers={"Authorization": "Bearer wrong"}).status == 401
     assert server.post(at("before", "exec"), {"cmd": ["id"]}).status == 401
     assert Tenant(server, made["key"]).get("/v1/sandboxes").status == 200
-    assert "first key was made" in server.log
+    assert "first key was created" in server.log
 
 
 def test_the_last_key_revoked_does_not_open_it_again_and_neither_does_a_restart(server):

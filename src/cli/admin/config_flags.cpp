@@ -51,8 +51,7 @@ std::string word_of(config::Kind kind) {
 }  // namespace
 
 void ConfigFlags::describe(CLI::App& command) {
-  command
-      .add_option("--config", file_, "The file to read (default /etc/cove/cove.toml, when it is there) [COVE_CONFIG]")
+  command.add_option("--config", file_, "Configuration file (default /etc/cove/cove.toml, if it exists) [COVE_CONFIG]")
       ->group("Server")
       ->option_text("FILE");
   for (const auto& key : config::keys()) {
@@ -69,7 +68,9 @@ void ConfigFlags::describe(CLI::App& command) {
     option->group(key.help.empty() ? "" : group_of(key));  // "": not in the help
     options_[name] = option;
   }
-  command.footer("A flag wins over the variable in brackets, a variable over the file. SIGHUP reads the file again.");
+  command.footer(
+      "Flags override the environment variables in brackets, which override the file. SIGHUP reloads the file.\n"
+      "Exit status: 0 success, 1 failure, 2 invalid configuration, 125 unknown option.");
 }
 
 config::Settings ConfigFlags::given() const {

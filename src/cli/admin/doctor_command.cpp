@@ -46,14 +46,14 @@ Result<std::string> make_one(const std::string& state_dir) {
   if (end.exited->exit_code != 0)
     return fail(Errc::unavailable, fmt::format("/bin/true ended with status {}", end.exited->exit_code));
   return fmt::format(
-      "made, ran /bin/true and removed in {:.1f} ms; the keeper was ready to be asked after {:.1f} ms ({}, cgroup {})",
+      "created, ran /bin/true and removed in {:.1f} ms; the keeper was ready after {:.1f} ms ({}, cgroup {})",
       millis_since(made), keeper_millis, name_of(keeper.enforcement().identity),
       sys::name_of(keeper.enforcement().cgroup));
 }
 
 doctor::Check check_sandbox(const std::string& state_dir) {
   const auto found = make_one(state_dir);
-  doctor::Check check{.id = "sandbox", .title = "one whole sandbox"};
+  doctor::Check check{.id = "sandbox", .title = "a complete sandbox"};
   if (found) {
     check.found = *found;
     return check;
@@ -61,7 +61,7 @@ doctor::Check check_sandbox(const std::string& state_dir) {
   check.status = doctor::Status::fail;
   check.found = found.error().message;
   check.consequence = "cove run cannot run anything here";
-  check.fix = fmt::format("mend what fails above; if nothing does, see that {} can be written to", state_dir);
+  check.fix = fmt::format("fix what fails above; if nothing does, check that {} is writable", state_dir);
   return check;
 }
 
@@ -100,7 +100,7 @@ void add_doctor_command(CLI::App& app, Commands& commands) {
   auto* command = app.add_subcommand("doctor", "Show what this host can enforce, what it cannot, and how to fix it");
   const auto options = std::make_shared<DoctorOptions>();
   command->add_flag("--json", options->json, "Print one JSON object instead of a table");
-  command->add_option("--state-dir", options->state_dir, "Where Cove keeps what it builds once");
+  command->add_option("--state-dir", options->state_dir, "Directory for what Cove builds once and reuses");
   commands.push_back({command, [options](const AfterDashes&) { return doctor_command(*options); }});
 }
 

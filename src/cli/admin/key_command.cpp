@@ -105,7 +105,7 @@ Result<store::KeyQuotas> quotas_of(const KeyArguments& arguments) {
   if (!arguments.max_memory.empty()) {
     const auto bytes = parse_size(arguments.max_memory);
     if (!bytes) return fail(Errc::invalid, fmt::format("--max-memory: {}", bytes.error().message));
-    if (*bytes == 0) return fail(Errc::invalid, "--max-memory: must be more than nothing; leave it out for no limit");
+    if (*bytes == 0) return fail(Errc::invalid, "--max-memory: must be more than 0; leave it out for no limit");
     quotas.max_memory_bytes = *bytes;
   }
   return quotas;
@@ -221,9 +221,9 @@ Result<> create(const KeyArguments& arguments, store::KeyRow row) {
     return put;
   }
   if (!arguments.json) {
-    tell("this is the key of tenant {}, shown once and kept nowhere: store it now", row.tenant);
-    tell("use it as    curl -H 'Authorization: Bearer KEY' http://127.0.0.1:8000/v1/sandboxes");
-    tell("end it with  cove key revoke {}", row.id);
+    tell("this is the key of tenant {}. It is shown only once: store it now", row.tenant);
+    tell("to use it:    curl -H 'Authorization: Bearer KEY' http://127.0.0.1:8000/v1/sandboxes");
+    tell("to revoke it: cove key revoke {}", row.id);
   }
   return {};
 }
@@ -243,7 +243,7 @@ Result<> list(const KeyArguments& arguments) {
     return put_line(json::serialize(json::object{{"keys", std::move(keys)}}));
   }
   if (rows.empty()) {
-    tell("there are no keys{} in {}; cove key create --tenant NAME makes one",
+    tell("there are no keys{} in {}; create one with cove key create --tenant NAME",
          arguments.tenant.empty() ? "" : " of tenant " + arguments.tenant, dir);
     return {};
   }
@@ -253,8 +253,7 @@ Result<> list(const KeyArguments& arguments) {
 Result<> revoke(const KeyArguments& arguments) {
   const auto dir = state_dir_of(arguments);
   const auto unknown = [&] {
-    return fail(Errc::not_found,
-                fmt::format("there is no key '{}' in {}; cove key list shows those there are", arguments.id, dir));
+    return fail(Errc::not_found, fmt::format("there is no key '{}' in {}; see cove key list", arguments.id, dir));
   };
   COVE_TRY(const auto home, server::FrontHome::find(dir));
   if (!home) return unknown();
@@ -263,18 +262,18 @@ Result<> revoke(const KeyArguments& arguments) {
   if (!row && row.error().code == Errc::not_found) return unknown();
   if (!row) return tl::unexpected<Error>(row.error());
   if (arguments.json) return put_line(json::serialize(to_json(*row)));
-  return put_line(fmt::format("{} of tenant {} is revoked (since {}); a server that runs refuses it from now on",
-                              row->id, row->tenant, timestamp(*row->revoked_unix_ms)));
+  return put_line(fmt::format("{} of tenant {} is revoked (since {}); running servers refuse it from now on", row->id,
+                              row->tenant, timestamp(*row->revoked_unix_ms)));
 }
 
 void describe(CLI::App& command, KeyArguments& arguments) {
   command.require_subcommand(0, 1);
   command.footer(
-      "A key belongs to a tenant and carries its quotas. A server on a loopback address is open until the first key is "
-      "made; from\n"
-      "then on it asks for one, also after the last was revoked. On any other address it does not start without one. A "
-      "running\n"
-      "server sees every change at once.\n"
+      "A key belongs to a tenant and carries its quotas. On a loopback address a server needs no key until the first "
+      "one is\n"
+      "created; from then on it requires one, even after the last was revoked. On any other address it does not start "
+      "without\n"
+      "keys. Running servers see every change at once.\n"
       "Exit status: 0 success, 1 failure, 2 usage error.\n"
       "Examples:\n"
       "  cove key create --tenant ci --max-sandboxes 20 --max-memory 8G --executions-per-minute 600\n"
@@ -283,29 +282,32 @@ void describe(CLI::App& command, KeyArguments& arguments) {
       "  cove key revoke key_abcdefghijklmnop");
   const auto common = [&](CLI::App* action, KeyAction which) {
     action->add_option("--state-dir", arguments.state_dir,
-                       "Of the server it is for (default " + host::default_state_dir() + ")");
+                       "State directory of the server (default " + host::default_state_dir() + ")");
     action->add_flag("--json", arguments.json, "Print one JSON object instead of text");
     action->callback([&arguments, which] { arguments.action = which; });
   };
-  auto* create = command.add_subcommand("create", "Make a key and print it, once");
-  create->add_option("--tenant", arguments.tenant, "Whose it is: tenants cannot see each other's sandboxes")
+  auto* create = command.add_subcommand("create", "Create a key and print it; it cannot be shown again");
+  create
+      ->add_option("--tenant", arguments.tenant,
+                   "Tenant that the key belongs to; tenants cannot see each other's sandboxes")
       ->required();
   create->add_option("--max-sandboxes", arguments.max_sandboxes,
-                     "Sandboxes it may have at once (default: the server's limit)");
+                     "Maximum number of sandboxes (default: the server's limit)");
   create->add_option("--max-memory", arguments.max_memory,
-                     "Memory of all its sandboxes together, as 4G (default: no limit)");
+                     "Memory of all its sandboxes together, such as 4G (default: no limit)");
   create->add_option("--executions-per-minute", arguments.executions_per_minute,
-                     "Executions it may start in a minute (default: no limit)");
+                     "Maximum number of executions started per minute (default: no limit)");
   create->add_option("--concurrent-executions", arguments.concurrent_executions,
-                     "Executions it may have running at once (default: the server's limit)");
-  create->add_flag("--operator", arguments.operates, "It may also build and delete templates, which all tenants share");
-  create->add_option("--note", arguments.note, "What it is for, for those who read the list");
+                     "Maximum number of concurrent executions (default: the server's limit)");
+  create->add_flag("--operator", arguments.operates,
+                   "Also allow building and deleting templates, which all tenants share");
+  create->add_option("--note", arguments.note, "Comment to show in cove key list");
   common(create, KeyAction::create);
-  auto* list = command.add_subcommand("list", "Show the keys: never the secret, only how it begins");
-  list->add_option("--tenant", arguments.tenant, "Only those of this tenant");
+  auto* list = command.add_subcommand("list", "List keys by id and prefix; the secrets are not stored");
+  list->add_option("--tenant", arguments.tenant, "List only this tenant's keys");
   common(list, KeyAction::list);
-  auto* revoke = command.add_subcommand("revoke", "End a key for good; the tenant's sandboxes live on");
-  revoke->add_option("id", arguments.id, "As `cove key list` shows it: key_…")->required();
+  auto* revoke = command.add_subcommand("revoke", "Revoke a key for good; the tenant's sandboxes keep running");
+  revoke->add_option("id", arguments.id, "Key id (key_…), from cove key list")->required();
   common(revoke, KeyAction::revoke);
 }
 
@@ -319,8 +321,8 @@ int refuse_key_command(const KeyArguments& arguments, const std::string& message
 int key_command(const KeyArguments& arguments) {
   Result<> done;
   switch (arguments.action) {
-    case KeyAction::unsaid:
-      return refuse_key_command(arguments, "what about keys: create, list or revoke? (cove key --help shows how)");
+    case KeyAction::none:
+      return refuse_key_command(arguments, "a subcommand is required: create, list or revoke (see cove key --help)");
     case KeyAction::create: {
       auto row = new_row(arguments);
       if (!row) return refuse_key_command(arguments, row.error().message);
@@ -333,8 +335,8 @@ int key_command(const KeyArguments& arguments) {
     case KeyAction::revoke:
       if (arguments.id.starts_with(store::kKeyPrefix))
         return refuse_key_command(arguments,
-                                  "that is a key itself; name it by its id (cove key list shows it), and "
-                                  "consider it known to whoever can read your shell's history");
+                                  "this is a key, not the id of one: give the id (see cove key list). The key is in "
+                                  "your shell's history now: consider it leaked");
       done = revoke(arguments);
       break;
   }
@@ -342,7 +344,7 @@ int key_command(const KeyArguments& arguments) {
 }
 
 void add_key_command(CLI::App& app, Commands& commands) {
-  auto* command = app.add_subcommand("key", "Make, list and revoke the API keys of a server");
+  auto* command = app.add_subcommand("key", "Create, list and revoke the API keys of a server");
   const auto arguments = std::make_shared<KeyArguments>();
   describe(*command, *arguments);
   commands.push_back({command, [arguments](const AfterDashes&) { return key_command(*arguments); },

@@ -6,11 +6,11 @@
 
 namespace cove::cli {
 
-enum class KeyAction { unsaid, create, list, revoke };
+enum class KeyAction { none, create, list, revoke };
 
-// The raw texts CLI11 fills.
+// The options as CLI11 fills them, unchecked.
 struct KeyArguments {
-  KeyAction action = KeyAction::unsaid;
+  KeyAction action = KeyAction::none;
   std::string id;
   std::string tenant;
   std::string max_sandboxes;
@@ -24,7 +24,7 @@ struct KeyArguments {
 };
 
 // `cove key …`. 0: success; 1: failure; 2: usage error. The database is that of the server in the same
-// state directory, running or not. As root with a directory that belongs to somebody else, it becomes that user first.
+// state directory, running or not. As root with a directory of another user, it becomes that user first.
 int key_command(const KeyArguments& arguments);
 void add_key_command(CLI::App& app, Commands& commands);
 

@@ -44,14 +44,14 @@ int routes_command(bool json) {
 }
 
 void add_serve_command(CLI::App& app, Commands& commands) {
-  auto* command = app.add_subcommand("serve", "Serve sandboxes over HTTP, until told to stop");
+  auto* command = app.add_subcommand("serve", "Run a server that offers sandboxes over HTTP");
   const auto flags = std::make_shared<ConfigFlags>();
   flags->describe(*command);
   commands.push_back({command, [flags](const AfterDashes&) { return serve_command(*flags); }});
 }
 
 void add_routes_command(CLI::App& app, Commands& commands) {
-  auto* command = app.add_subcommand("routes", "List every address the server answers");
+  auto* command = app.add_subcommand("routes", "List every HTTP route of the server");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print a JSON array instead of a table");
   commands.push_back({command, [json](const AfterDashes&) { return routes_command(*json); }});

@@ -13,9 +13,9 @@
 namespace cove::cli {
 namespace {
 
-// A sandbox's disk is far below this; what says it is more wants to fill ours.
+// Far above a sandbox's disk; a larger archive is an attempt to fill this machine's.
 constexpr std::uint64_t kMaxUnpacked = std::uint64_t{64} << 30;
-// Deflate can do no better than 1032 to 1: within kMaxUnpacked a file of zeros is welcome.
+// Above deflate's maximum of 1032 to 1, so that a file of zeros within kMaxUnpacked passes.
 constexpr std::uint64_t kAnyRatio = 2000;
 
 Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
@@ -39,13 +39,13 @@ Result<std::unique_ptr<PackPipe>> PackPipe::start(const std::string& directory) 
 }
 
 PackPipe::~PackPipe() {
-  out_.reset();  // a packer that still writes is told so by its next write
+  out_.reset();  // makes the next write of a running packer fail
   if (thread_.joinable()) thread_.join();
 }
 
-Result<std::size_t> PackPipe::read(std::span<char> room) {
+Result<std::size_t> PackPipe::read(std::span<char> buffer) {
   while (true) {
-    const auto n = ::read(out_.get(), room.data(), room.size());
+    const auto n = ::read(out_.get(), buffer.data(), buffer.size());
     if (n > 0) return static_cast<std::size_t>(n);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(errno, "read the archive");
@@ -74,14 +74,14 @@ Result<std::unique_ptr<UnpackPipe>> UnpackPipe::start(const std::string& directo
 }
 
 UnpackPipe::~UnpackPipe() {
-  in_.reset();  // an archive without its end: the unpacker takes back what it had begun
+  in_.reset();  // a truncated archive: the unpacker undoes what it had begun
   if (thread_.joinable()) thread_.join();
 }
 
 Result<> UnpackPipe::write(std::string_view bytes) {
   const auto written = write_all(in_.get(), bytes);
   if (written) return {};
-  // It has found fault, and says which.
+  // The unpacker has failed; its error says why.
   in_.reset();
   if (thread_.joinable()) thread_.join();
   return tl::unexpected<Error>(outcome_ ? written.error() : outcome_.error());
@@ -101,19 +101,19 @@ Result<FileInPlace> FileInPlace::create(const std::string& path, unsigned mode) 
     COVE_TRY(auto fd, open_at(AT_FDCWD, path, O_WRONLY));
     return FileInPlace(std::move(fd), path, "");
   }
-  auto aside = fmt::format("{}.cove-{}", path, SandboxId::random().view().substr(0, 8));
-  COVE_TRY(auto fd, open_at(AT_FDCWD, aside, O_WRONLY | O_CREAT | O_EXCL, mode));
-  return FileInPlace(std::move(fd), path, std::move(aside));
+  auto temporary = fmt::format("{}.cove-{}", path, SandboxId::random().view().substr(0, 8));
+  COVE_TRY(auto fd, open_at(AT_FDCWD, temporary, O_WRONLY | O_CREAT | O_EXCL, mode));
+  return FileInPlace(std::move(fd), path, std::move(temporary));
 }
 
 FileInPlace::~FileInPlace() {
-  if (fd_ && !aside_.empty()) ::unlink(aside_.c_str());
+  if (fd_ && !temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 Result<> FileInPlace::commit() {
-  if (aside_.empty()) return {};
-  if (::rename(aside_.c_str(), path_.c_str()) != 0) return fail_errno(errno, "write {}", path_);
-  aside_.clear();
+  if (temporary_.empty()) return {};
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail_errno(errno, "write {}", path_);
+  temporary_.clear();
   return {};
 }
 

@@ -13,13 +13,13 @@
 
 namespace cove::cli {
 
-// A directory of this machine as an archive that is packed while it is read. No special files, no links that lead out.
+// Packs a local directory into an archive while it is read. No special files, and no links that lead out of it.
 class PackPipe {
  public:
   static Result<std::unique_ptr<PackPipe>> start(const std::string& directory);  // absolute
   ~PackPipe();
-  // At the end it is known whether the packing went well.
-  Result<std::size_t> read(std::span<char> room);
+  // At the end, fails if the packing did.
+  Result<std::size_t> read(std::span<char> buffer);
 
  private:
   UniqueFd out_;
@@ -28,14 +28,14 @@ class PackPipe {
   std::thread thread_;
 };
 
-// An archive that is unpacked into a directory of this machine while it arrives: never outside of it, no special files,
-// and nothing at all of an archive that breaks off.
+// Unpacks an archive into a local directory while it arrives: never outside of it, no special files, and nothing at all
+// of an archive that is cut off.
 class UnpackPipe {
  public:
   static Result<std::unique_ptr<UnpackPipe>> start(const std::string& directory);  // absolute; made if missing
   ~UnpackPipe();
   Result<> write(std::string_view bytes);
-  // The archive is complete. How many files there were.
+  // To be called when the archive is complete. Returns the number of files.
   Result<std::size_t> finish();
 
  private:
@@ -45,8 +45,8 @@ class UnpackPipe {
   std::thread thread_;
 };
 
-// A file that takes its name when it is whole: written beside it first. What is there already and is no regular file
-// (a FIFO, /dev/null) is written into; "-" is standard output.
+// Writes a file beside its final name, and renames it when it is complete. Something that exists and is not a regular
+// file (a FIFO, /dev/null) is written to directly; "-" is standard output.
 class FileInPlace {
  public:
   static Result<FileInPlace> create(const std::string& path, unsigned mode = 0666);
@@ -56,11 +56,11 @@ class FileInPlace {
   Result<> commit();
 
  private:
-  FileInPlace(UniqueFd fd, std::string path, std::string aside)
-      : fd_(std::move(fd)), path_(std::move(path)), aside_(std::move(aside)) {}
+  FileInPlace(UniqueFd fd, std::string path, std::string temporary)
+      : fd_(std::move(fd)), path_(std::move(path)), temporary_(std::move(temporary)) {}
   UniqueFd fd_;
   std::string path_;
-  std::string aside_;
+  std::string temporary_;
 };
 
 }  // namespace cove::cli

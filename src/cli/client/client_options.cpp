@@ -62,22 +62,22 @@ void describe(CLI::App& command, ClientOptions& options, std::string words) {
   const bool nested = above != nullptr && above->get_parent() != nullptr;
   command.formatter(std::make_shared<UsageLine>(
       nested ? fmt::format("{} {}", above->get_name(), command.get_name()) : command.get_name(), std::move(words)));
-  command.add_option("--url", options.url, "Where the server is")
+  command.add_option("--url", options.url, "URL of the server")
       ->envname("COVE_URL")
       ->capture_default_str()
       ->group("Server");
   // Its value is never shown: help texts end up in bug reports.
-  command.add_option("--key", options.key, "The API key, when the server wants one")
+  command.add_option("--key", options.key, "API key, if the server requires one")
       ->envname("COVE_API_KEY")
       ->group("Server");
-  command.add_flag("--json", options.json, "Print the server's JSON, for programs")->group("Output");
+  command.add_flag("--json", options.json, "Print the server's JSON")->group("Output");
 }
 
 Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting) {
   auto address = client::parse_address(options.url);
   if (!address) return fail(Errc::invalid, fmt::format("--url: {}", address.error().message));
   for (const char c : options.key) {
-    if (c <= ' ' || c == 0x7f) return fail(Errc::invalid, "--key: a key holds no spaces or control characters");
+    if (c <= ' ' || c == 0x7f) return fail(Errc::invalid, "--key: a key has no spaces or control characters");
   }
   return client::Client({.address = std::move(*address), .key = options.key, .waiting = waiting});
 }
@@ -98,7 +98,7 @@ std::string pretty(const json::value& value) {
   return text;
 }
 
-int complain(const ClientOptions& options, const Error& error, int status) {
+int report_error(const ClientOptions& options, const Error& error, int status) {
   if (client::interrupted(error)) return 130;
   tell("{}", error.message);
   if (options.json) [[maybe_unused]]
@@ -109,8 +109,7 @@ int complain(const ClientOptions& options, const Error& error, int status) {
 Result<json::object> object_of(const std::string& body) {
   boost::system::error_code failed;
   auto value = json::parse(body, failed);
-  if (failed || !value.is_object())
-    return fail(Errc::io, "what answered does not speak Cove's API: is the --url right?");
+  if (failed || !value.is_object()) return fail(Errc::io, "the response is not from a Cove server: check --url");
   return std::move(value.as_object());
 }
 
@@ -129,7 +128,7 @@ client::Request json_request(std::string method, std::string target, const json:
 }
 
 Result<std::string> code_from(const std::string& code, const std::string& file) {
-  if (!code.empty() && !file.empty()) return fail(Errc::invalid, "either --code or a file, not both");
+  if (!code.empty() && !file.empty()) return fail(Errc::invalid, "give --code or a file, not both");
   if (!code.empty()) return code;
   if (file.empty() || file == "-") return read_all(STDIN_FILENO);
   const UniqueFd opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -141,7 +140,7 @@ Result<> set_timeout(json::object& body, const std::string& text) {
   if (text.empty()) return {};
   const auto timeout = parse_duration(text);
   if (!timeout) return fail(Errc::invalid, fmt::format("--timeout: {}", timeout.error().message));
-  if (timeout->count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
+  if (timeout->count() == 0) return fail(Errc::invalid, "--timeout: must be more than 0");
   body["timeoutSeconds"] = std::chrono::duration<double>(*timeout).count();
   return {};
 }

@@ -178,7 +178,7 @@ fi
 }
 
 void add_completion_command(CLI::App& app, Commands& commands) {
-  auto* command = app.add_subcommand("completion", "Print a script that completes cove's words in your shell");
+  auto* command = app.add_subcommand("completion", "Print a shell completion script");
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash or zsh")
       ->required()

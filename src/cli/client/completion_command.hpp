@@ -6,8 +6,8 @@
 
 namespace cove::cli {
 
-// `cove completion bash|zsh`: a script on standard output. Everything in it is read off `app` as it is, so that it
-// cannot fall behind; sandbox ids are asked of the server (cove ls -q) when they are wanted.
+// `cove completion bash|zsh`: a script on standard output. It is generated from `app`, so it is
+// always complete; it asks the server for sandbox ids (cove ls -q) when it completes one.
 void add_completion_command(CLI::App& app, Commands& commands);
 
 std::string bash_completion(const CLI::App& app);

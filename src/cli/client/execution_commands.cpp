@@ -55,7 +55,7 @@ Result<json::object> submit_body(const SubmitArguments& arguments) {
     if (!arguments.secret.empty()) callback["secret"] = arguments.secret;
     body["callback"] = std::move(callback);
   } else if (!arguments.secret.empty()) {
-    return fail(Errc::invalid, "--secret is for --callback");
+    return fail(Errc::invalid, "--secret needs --callback");
   }
   return body;
 }
@@ -83,7 +83,8 @@ Result<> list(const ListArguments& arguments) {
   Table table({"ID", "STATUS", "LANGUAGE", "AGE", "MS", "EXIT", "REASON"});
   const auto now = unix_millis() / 1000;
   const auto* executions = page.if_contains("executions");
-  if (executions == nullptr || !executions->is_array()) return fail(Errc::io, "the server answered something else");
+  if (executions == nullptr || !executions->is_array())
+    return fail(Errc::io, "the response is not from a Cove server: check --url");
   for (const auto& item : executions->as_array()) {
     if (!item.is_object()) continue;
     const auto& one = item.as_object();
@@ -197,14 +198,14 @@ void add(Commands& commands, CLI::App* command, std::shared_ptr<Arguments> a, st
   describe(*command, *a, std::move(words));
   commands.push_back({command, [a, run](const AfterDashes&) {
                         const auto done = run(*a);
-                        return done ? 0 : complain(*a, done.error());
+                        return done ? 0 : report_error(*a, done.error());
                       }});
 }
 
 }  // namespace
 
 void add_execution_commands(CLI::App& app, Commands& commands) {
-  auto* all = app.add_subcommand("executions", "Code that runs in a sandbox while nobody waits for it");
+  auto* all = app.add_subcommand("executions", "Run code in a sandbox in the background");
   all->require_subcommand(1);
   all->footer(
       "Examples:\n"
@@ -212,41 +213,42 @@ void add_execution_commands(CLI::App& app, Commands& commands) {
       "  cove executions submit demo -c 'def handler(event): return event[\"n\"] + 1' --event '{\"n\": 1}'\n"
       "  cove executions get demo x… --wait");
   const auto name = [](CLI::App* command, ExecutionArguments& a) {
-    command->add_option("id", a.id, "The sandbox")->required();
-    command->add_option("execution", a.execution, "As cove executions ls shows it")->required();
+    command->add_option("id", a.id, "Sandbox id")->required();
+    command->add_option("execution", a.execution, "Execution id, from cove executions ls")->required();
   };
   {
     auto* command = all->add_subcommand("submit", "Start code in the background and print its id");
     const auto a = std::make_shared<SubmitArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("file", a->file, "A file with the code (default: standard input)");
-    command->add_option("-c,--code", a->code, "The code");
-    command->add_option("-l,--lang", a->language, "Its language (default: python)");
-    command->add_option("--timeout", a->timeout, "As 30s, 5m (default: the server's)");
-    again(command->add_option("-a,--arg", a->arguments, "An argument of the program; may be given again"));
-    again(command->add_option("-e,--env", a->environment, "NAME=VALUE for its environment; may be given again"));
-    command->add_option("--event", a->event, "JSON: call handler(event) of the code with it");
-    command->add_option("--kernel", a->kernel, "Run it in this kernel");
-    command->add_option("--callback", a->callback, "A URL to be told of its end");
-    command->add_option("--secret", a->secret, "What the callback is signed with");
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("file", a->file, "File with the code (default: standard input)");
+    command->add_option("-c,--code", a->code, "Code to run");
+    command->add_option("-l,--lang", a->language, "Language (default: python)");
+    command->add_option("--timeout", a->timeout, "Timeout, such as 30s or 5m (default: the server's)");
+    again(command->add_option("-a,--arg", a->arguments, "Argument for the program; repeatable"));
+    again(command->add_option("-e,--env", a->environment, "Environment variable NAME=VALUE; repeatable"));
+    command->add_option("--event", a->event, "Call handler(event) in the code with this JSON value");
+    command->add_option("--kernel", a->kernel, "Run the code in this kernel");
+    command->add_option("--callback", a->callback, "URL to notify when the execution ends");
+    command->add_option("--secret", a->secret, "Secret to sign the callback with");
     add(commands, command, a, "ID [FILE]", submit);
   }
   {
-    auto* command = all->add_subcommand("ls", "List the executions of a sandbox, the newest first");
+    auto* command = all->add_subcommand("ls", "List the executions of a sandbox, newest first");
     const auto a = std::make_shared<ListArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("--status", a->status, "Only these: pending, running, completed, failed, timeout, …");
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("--status", a->status,
+                        "List only executions with this status: pending, running, completed, failed, timeout, …");
     add(commands, command, a, "ID", list);
   }
   {
-    auto* command = all->add_subcommand("get", "Show an execution and what came of it");
+    auto* command = all->add_subcommand("get", "Show the status and result of an execution");
     const auto a = std::make_shared<GetArguments>();
     name(command, *a);
-    command->add_flag("-w,--wait", a->wait, "Wait for its end");
+    command->add_flag("-w,--wait", a->wait, "Wait until it has ended");
     add(commands, command, a, "ID EXECUTION", get);
   }
   {
-    auto* command = all->add_subcommand("cancel", "End an execution");
+    auto* command = all->add_subcommand("cancel", "Cancel an execution");
     const auto a = std::make_shared<ExecutionArguments>();
     name(command, *a);
     add(commands, command, a, "ID EXECUTION", cancel);
@@ -254,18 +256,18 @@ void add_execution_commands(CLI::App& app, Commands& commands) {
   {
     auto* command = app.add_subcommand("install", "Install Python packages into a sandbox");
     const auto a = std::make_shared<InstallArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("packages", a->packages, "As six, six==1.16.0, 'six>=1,<2'")->required();
-    command->add_option("--index", a->index, "The URL of a package index (default: the server's)");
-    command->add_option("--timeout", a->timeout, "As 5m (default: the server's)");
-    command->add_flag("-d,--detach", a->detach, "Do not wait for the end");
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("packages", a->packages, "Requirements, such as six, six==1.16.0 or 'six>=1,<2'")->required();
+    command->add_option("--index", a->index, "URL of the package index (default: the server's)");
+    command->add_option("--timeout", a->timeout, "Timeout, such as 5m (default: the server's)");
+    command->add_flag("-d,--detach", a->detach, "Return at once; the install continues in the background");
     command->footer(
         "Examples:\n  cove install demo six 'attrs>=22'\n  cove install demo --index https://index.example.org/simple "
         "tool");
     describe(*command, *a, "ID PACKAGE…");
     commands.push_back({command, [a](const AfterDashes&) {
                           const auto done = install(*a);
-                          return done ? *done : complain(*a, done.error());
+                          return done ? *done : report_error(*a, done.error());
                         }});
   }
 }

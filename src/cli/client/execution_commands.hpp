@@ -4,7 +4,7 @@
 
 namespace cove::cli {
 
-// run, ls, get, cancel below `executions`; and `install`.
+// `executions` submit, ls, get, cancel; and `install`.
 void add_execution_commands(CLI::App& app, Commands& commands);
 
 }  // namespace cove::cli

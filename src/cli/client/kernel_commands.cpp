@@ -125,7 +125,7 @@ Result<> show(const json::object& event) {
 int status_of(const json::object& end) {
   const auto reason = text_of(end, "reason");
   if (reason == "timeout") {
-    tell("timed out after {} (--timeout gives more)",
+    tell("timed out after {} (raise --timeout to allow more)",
          format_duration(std::chrono::milliseconds(number_of(end, "durationMs"))));
     return 124;
   }
@@ -138,7 +138,7 @@ int status_of(const json::object& end) {
 Result<json::object> follow(client::EventStream& events) {
   while (true) {
     COVE_TRY(const auto event, events.next());
-    if (!event) return fail(Errc::unavailable, "the server ended the stream before the code ended");
+    if (!event) return fail(Errc::unavailable, "the server closed the stream before the code ended");
     COVE_TRY(auto object, object_of(event->data));
     if (text_of(object, "type") == "end") return object;
     COVE_CHECK(show(object));
@@ -147,14 +147,14 @@ Result<json::object> follow(client::EventStream& events) {
 
 int exec(const ExecArguments& arguments) {
   const auto body = exec_body(arguments);
-  if (!body) return complain(arguments, body.error(), kCoveFailed);
+  if (!body) return report_error(arguments, body.error(), kCoveFailed);
   Interrupt interrupt;
   auto client = connect(arguments, {.interrupt_fd = interrupt.fd()});
-  if (!client) return complain(arguments, client.error(), kCoveFailed);
+  if (!client) return report_error(arguments, client.error(), kCoveFailed);
   const auto failed = [&](const Error& error) {
     if (client::interrupted(error)) return 128 + std::max(1, interrupt.take());
     if (error.sys_errno == EPIPE) return 128 + SIGPIPE;  // whoever read our output has left
-    return complain(arguments, error, kCoveFailed);
+    return report_error(arguments, error, kCoveFailed);
   };
   auto request = json_request("POST", kernels_at(arguments, "/execute"), *body);
   if (arguments.json) {
@@ -174,7 +174,7 @@ int exec(const ExecArguments& arguments) {
 }  // namespace
 
 void add_kernel_commands(CLI::App& app, Commands& commands) {
-  auto* all = app.add_subcommand("kernel", "Interpreters in a sandbox that keep their state");
+  auto* all = app.add_subcommand("kernel", "Manage kernels: interpreters in a sandbox that keep their state");
   all->require_subcommand(1);
   all->footer(
       "Examples:\n"
@@ -182,42 +182,42 @@ void add_kernel_commands(CLI::App& app, Commands& commands) {
       "  cove kernel exec demo k1 -c 'x = 6*7; x'\n"
       "  cove kernel vars demo k1");
   const auto name = [](CLI::App* command, KernelArguments& a) {
-    command->add_option("id", a.id, "The sandbox")->required();
-    command->add_option("kernel", a.kernel, "As cove kernel ls shows it: k1")->required();
+    command->add_option("id", a.id, "Sandbox id")->required();
+    command->add_option("kernel", a.kernel, "Kernel id, such as k1, from cove kernel ls")->required();
   };
   const auto add = [&](CLI::App* command, const std::shared_ptr<KernelArguments>& a, std::string words, auto run) {
     describe(*command, *a, std::move(words));
     commands.push_back({command, [a, run](const AfterDashes&) {
                           const auto done = run(*a);
-                          return done ? 0 : complain(*a, done.error());
+                          return done ? 0 : report_error(*a, done.error());
                         }});
   };
   {
     auto* command = all->add_subcommand("create", "Start a kernel and print its id");
     const auto a = std::make_shared<CreateArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    again(command->add_option("-e,--env", a->environment, "NAME=VALUE for its environment; may be given again"));
+    command->add_option("id", a->id, "Sandbox id")->required();
+    again(command->add_option("-e,--env", a->environment, "Environment variable NAME=VALUE; repeatable"));
     describe(*command, *a, "ID");
     commands.push_back({command, [a](const AfterDashes&) {
                           const auto done = create(*a);
-                          return done ? 0 : complain(*a, done.error());
+                          return done ? 0 : report_error(*a, done.error());
                         }});
   }
   {
     auto* command = all->add_subcommand("ls", "List the kernels of a sandbox");
     const auto a = std::make_shared<KernelArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
+    command->add_option("id", a->id, "Sandbox id")->required();
     add(command, a, "ID", list);
   }
   {
-    auto* command = all->add_subcommand("exec", "Run code in a kernel and show what it shows");
+    auto* command = all->add_subcommand("exec", "Run code in a kernel and print its output");
     const auto a = std::make_shared<ExecArguments>();
     name(command, *a);
-    command->add_option("file", a->file, "A file with the code (default: standard input)");
-    command->add_option("-c,--code", a->code, "The code");
-    command->add_option("--timeout", a->timeout, "As 30s, 5m (default: the server's)");
+    command->add_option("file", a->file, "File with the code (default: standard input)");
+    command->add_option("-c,--code", a->code, "Code to run");
+    command->add_option("--timeout", a->timeout, "Timeout, such as 30s or 5m (default: the server's)");
     command->footer(
-        "Exit status: 0; 1 when the code raised an error, 124 when its time was up, 125 when the kernel died or Cove "
+        "Exit status: 0 success, 1 the code raised an error, 124 timeout, 125 the kernel died or Cove "
         "failed.\n"
         "Examples:\n"
         "  cove kernel exec demo k1 -c 'import pandas as pd; df = pd.read_csv(\"data.csv\"); df.describe()'\n"
@@ -233,11 +233,11 @@ void add_kernel_commands(CLI::App& app, Commands& commands) {
     add(command, a, "ID KERNEL", run);
   };
   simple("vars", "Show the variables of a kernel", variables);
-  simple("interrupt", "Interrupt what runs in a kernel, as Ctrl-C would",
+  simple("interrupt", "Interrupt the running code, as Ctrl-C does",
          [](const KernelArguments& a) { return order(a, "POST", "/interrupt"); });
-  simple("restart", "Give a kernel a new interpreter",
+  simple("restart", "Restart a kernel with a fresh interpreter",
          [](const KernelArguments& a) { return order(a, "POST", "/restart"); });
-  simple("rm", "End a kernel", [](const KernelArguments& a) { return order(a, "DELETE", ""); });
+  simple("rm", "Delete a kernel", [](const KernelArguments& a) { return order(a, "DELETE", ""); });
 }
 
 }  // namespace cove::cli

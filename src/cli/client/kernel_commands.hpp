@@ -4,7 +4,7 @@
 
 namespace cove::cli {
 
-// create, ls, exec, vars, interrupt, restart, rm below `kernel`.
+// `kernel` create, ls, exec, vars, interrupt, restart, rm.
 void add_kernel_commands(CLI::App& app, Commands& commands);
 
 }  // namespace cove::cli

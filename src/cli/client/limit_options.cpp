@@ -9,9 +9,9 @@
 namespace cove::cli {
 
 void describe(CLI::App& command, LimitOptions& options) {
-  command.add_option("--memory", options.memory, "As 512M, 1Gi")->group("Limits");
-  command.add_option("--disk", options.disk, "Files it may write, part of its memory, as 256M")->group("Limits");
-  command.add_option("--cpus", options.cpus, "Cores, as 0.5, 2")->group("Limits");
+  command.add_option("--memory", options.memory, "Memory, such as 512M or 1Gi")->group("Limits");
+  command.add_option("--disk", options.disk, "Disk space, such as 256M; it is part of the memory")->group("Limits");
+  command.add_option("--cpus", options.cpus, "Cores, such as 0.5 or 2")->group("Limits");
   command.add_option("--pids", options.pids, "Processes and threads")->group("Limits");
 }
 

@@ -11,13 +11,13 @@ class App;
 
 namespace cove::cli {
 
-// What a sandbox may use, as people write it.
+// The limits of a sandbox, as text.
 struct LimitOptions {
   std::string memory, disk, cpus, pids;
 };
 
 void describe(CLI::App& command, LimitOptions& options);
-// Those that were given, as fields of a request. Errc::invalid names the option.
+// The given limits as fields of a request. Errc::invalid names the option.
 Result<> set_limits(boost::json::object& body, const LimitOptions& options);
 
 }  // namespace cove::cli

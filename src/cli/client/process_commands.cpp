@@ -48,7 +48,7 @@ Result<std::optional<json::object>> show(const json::object& event) {
   if (type == "end") return std::optional(event);
   // Event 1 is `started`: no output is lost with it.
   if (type == "gap" && number_of(event, "to") > 1)
-    tell("output from event {} to {} is no longer kept", number_of(event, "from"), number_of(event, "to"));
+    tell("output from event {} to {} is no longer available", number_of(event, "from"), number_of(event, "to"));
   if (type != "stdout" && type != "stderr") return std::optional<json::object>();
   const auto bytes =
       event.contains("base64") ? from_base64(text_of(event, "base64")).value_or("") : text_of(event, "data");
@@ -60,7 +60,7 @@ Result<std::optional<json::object>> show(const json::object& event) {
 Result<json::object> follow(client::EventStream& events) {
   while (true) {
     COVE_TRY(const auto event, events.next());
-    if (!event) return fail(Errc::unavailable, "the server ended the stream before the command ended");
+    if (!event) return fail(Errc::unavailable, "the server closed the stream before the command ended");
     COVE_TRY(const auto object, object_of(event->data));
     COVE_TRY(auto end, show(object));
     if (end) return std::move(*end);
@@ -70,7 +70,7 @@ Result<json::object> follow(client::EventStream& events) {
 int status_of(const json::object& end) {
   const auto reason = text_of(end, "reason");
   if (reason == "timeout") {
-    tell("timed out after {} (--timeout gives more)",
+    tell("timed out after {} (raise --timeout to allow more)",
          format_duration(std::chrono::milliseconds(number_of(end, "durationMs"))));
     return 124;
   }
@@ -126,7 +126,7 @@ class InputPump {
 int failed(const ExecArguments& arguments, const Error& error, Interrupt& interrupt) {
   if (client::interrupted(error)) return 128 + std::max(1, interrupt.take());
   if (error.sys_errno == EPIPE) return 128 + SIGPIPE;  // whoever read our output has left
-  return complain(arguments, error, status_of_refusal(error));
+  return report_error(arguments, error, status_of_refusal(error));
 }
 
 // A command whose input is ours: started as a process, fed and followed.
@@ -138,7 +138,7 @@ int exec_with_input(const ExecArguments& arguments, client::Client& client, cons
   const auto started = client.ask(json_request("POST", processes, request));
   if (!started) return failed(arguments, started.error(), interrupt);
   const auto process = object_of(started->body);
-  if (!process) return complain(arguments, process.error(), kCoveFailed);
+  if (!process) return report_error(arguments, process.error(), kCoveFailed);
   const auto one = processes + "/" + client::encoded(text_of(*process, "id"));
   auto end = [&]() -> Result<json::object> {
     COVE_TRY(auto events, client.follow({.target = one + "/events"}));
@@ -154,13 +154,13 @@ int exec_with_input(const ExecArguments& arguments, client::Client& client, cons
 
 int exec(const ExecArguments& arguments) {
   if (arguments.command.empty())
-    return complain(arguments, {.code = Errc::invalid, .message = "which command? (cove exec --help shows how)"},
-                    kCoveFailed);
+    return report_error(arguments, {.code = Errc::invalid, .message = "a command is required (see cove exec --help)"},
+                        kCoveFailed);
   const auto body = exec_body(arguments);
-  if (!body) return complain(arguments, body.error(), kCoveFailed);
+  if (!body) return report_error(arguments, body.error(), kCoveFailed);
   if (arguments.terminal) {
     auto client = connect(arguments);
-    if (!client) return complain(arguments, client.error(), kCoveFailed);
+    if (!client) return report_error(arguments, client.error(), kCoveFailed);
     auto with_term = *body;
     if (const char* term = std::getenv("TERM"); term != nullptr) {
       auto environment = with_term.contains("env") ? with_term["env"].as_object() : json::object();
@@ -168,18 +168,18 @@ int exec(const ExecArguments& arguments) {
       with_term["env"] = std::move(environment);
     }
     const auto status = terminal_session(*client, {.sandbox = arguments.id, .body = std::move(with_term)});
-    return status ? *status : complain(arguments, status.error(), status_of_refusal(status.error()));
+    return status ? *status : report_error(arguments, status.error(), status_of_refusal(status.error()));
   }
   Interrupt interrupt;
   auto client = connect(arguments, {.interrupt_fd = interrupt.fd()});
-  if (!client) return complain(arguments, client.error(), kCoveFailed);
+  if (!client) return report_error(arguments, client.error(), kCoveFailed);
   if (arguments.detach) {
     const auto answer = client->ask(json_request("POST", sandbox_target(arguments.id, "/processes").text(), *body));
     if (!answer) return failed(arguments, answer.error(), interrupt);
     const auto process = object_of(answer->body);
-    if (!process) return complain(arguments, process.error(), kCoveFailed);
+    if (!process) return report_error(arguments, process.error(), kCoveFailed);
     const auto put = put_line(arguments.json ? answer->body : text_of(*process, "id"));
-    return put ? 0 : complain(arguments, put.error(), kCoveFailed);
+    return put ? 0 : report_error(arguments, put.error(), kCoveFailed);
   }
   if (arguments.input && !arguments.json) return exec_with_input(arguments, *client, *body, interrupt);
   auto request = json_request("POST", sandbox_target(arguments.id, "/exec").text(), *body);
@@ -192,16 +192,17 @@ int exec(const ExecArguments& arguments) {
   if (arguments.input) {
     auto with_input = *body;
     const auto input = read_all(STDIN_FILENO);
-    if (!input) return complain(arguments, input.error(), kCoveFailed);
+    if (!input) return report_error(arguments, input.error(), kCoveFailed);
     with_input["stdinBase64"] = base64(*input);
     request.body = json::serialize(with_input);
   }
   const auto answer = client->ask(request);
   if (!answer) return failed(arguments, answer.error(), interrupt);
   const auto result = object_of(answer->body);
-  if (!result) return complain(arguments, result.error(), kCoveFailed);
+  if (!result) return report_error(arguments, result.error(), kCoveFailed);
   const auto put = put_line(json::serialize(*result));
-  return put ? static_cast<int>(number_of(*result, "exitCode")) & 0xff : complain(arguments, put.error(), kCoveFailed);
+  return put ? static_cast<int>(number_of(*result, "exitCode")) & 0xff
+             : report_error(arguments, put.error(), kCoveFailed);
 }
 
 // bash where there is one, for its keys and its history.
@@ -287,9 +288,9 @@ Result<> ps(const PsArguments& arguments) {
 void add_process_commands(CLI::App& app, Commands& commands) {
   const auto common = [](CLI::App* command, const std::shared_ptr<ExecArguments>& a) {
     command->prefix_command();  // from the command's name on, every word is its own
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("-w,--workdir", a->workdir, "Working directory inside (default /workspace)");
-    again(command->add_option("-e,--env", a->environment, "NAME=VALUE for its environment; may be given again"));
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("-w,--workdir", a->workdir, "Working directory in the sandbox (default /workspace)");
+    again(command->add_option("-e,--env", a->environment, "Environment variable NAME=VALUE; repeatable"));
   };
   const auto words = [](CLI::App* command, const AfterDashes& after) {
     auto all = command->remaining();
@@ -298,15 +299,17 @@ void add_process_commands(CLI::App& app, Commands& commands) {
     return all;
   };
   {
-    auto* command = app.add_subcommand("exec", "Run a command in a sandbox, as if it ran here");
+    auto* command = app.add_subcommand("exec", "Run a command in a sandbox");
     const auto a = std::make_shared<ExecArguments>();
     common(command, a);
-    command->add_option("--timeout", a->timeout, "As 30s, 5m (default: the server's; with -i or --detach none)");
-    command->add_flag("-i,--interactive", a->input, "Pass our standard input on");
-    command->add_flag("-t,--tty", a->terminal, "Give it a terminal, connected to ours");
-    command->add_flag("-d,--detach", a->detach, "Leave it running and print its process id (cove logs, cove ps)");
+    command->add_option("--timeout", a->timeout,
+                        "Timeout, such as 30s or 5m (default: the server's; none with -i or --detach)");
+    command->add_flag("-i,--interactive", a->input, "Pass standard input to the command");
+    command->add_flag("-t,--tty", a->terminal, "Run the command on this terminal");
+    command->add_flag("-d,--detach", a->detach,
+                      "Run it in the background and print its process id, for cove logs and cove ps");
     command->footer(
-        "Exit status: the command's own; 124 when its time was up, 125 when Cove failed, 126 not executable, 127 not "
+        "Exit status: the command's; 124 timeout, 125 Cove failed, 126 not executable, 127 not "
         "found.\n"
         "Examples:\n"
         "  cove exec demo python3 -c 'print(6*7)'\n"
@@ -320,7 +323,7 @@ void add_process_commands(CLI::App& app, Commands& commands) {
                         }});
   }
   {
-    auto* command = app.add_subcommand("shell", "Open a shell in a sandbox, on this terminal");
+    auto* command = app.add_subcommand("shell", "Open a shell in a sandbox");
     const auto a = std::make_shared<ExecArguments>();
     common(command, a);
     command->footer("Examples:\n  cove shell demo\n  cove shell demo --workdir /tmp\n  cove shell demo python3");
@@ -333,30 +336,30 @@ void add_process_commands(CLI::App& app, Commands& commands) {
                         }});
   }
   {
-    auto* command = app.add_subcommand("ps", "List what was started in a sandbox");
+    auto* command = app.add_subcommand("ps", "List the processes of a sandbox");
     const auto a = std::make_shared<PsArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
+    command->add_option("id", a->id, "Sandbox id")->required();
     command->footer("Example:\n  cove ps demo");
     describe(*command, *a, "ID");
     commands.push_back({command, [a](const AfterDashes&) {
                           const auto done = ps(*a);
-                          return done ? 0 : complain(*a, done.error());
+                          return done ? 0 : report_error(*a, done.error());
                         }});
   }
   {
-    auto* command = app.add_subcommand("logs", "Show what a process has written");
+    auto* command = app.add_subcommand("logs", "Show the output of a process");
     const auto a = std::make_shared<LogArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("process", a->process, "As cove ps shows it: p1")->required();
-    command->add_flag("-f,--follow", a->follow, "Go on until it ends");
-    command->add_option("--from", a->from, "Start at this event (they are numbered from 1)")->capture_default_str();
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("process", a->process, "Process id, such as p1, from cove ps")->required();
+    command->add_flag("-f,--follow", a->follow, "Keep printing until the process ends");
+    command->add_option("--from", a->from, "Number of the first event to show")->capture_default_str();
     command->footer("Examples:\n  cove logs demo p3\n  cove logs -f demo $(cove exec -d demo make)");
     describe(*command, *a, "ID PROCESS");
     commands.push_back({command, [a](const AfterDashes&) {
                           auto client = connect(*a);
                           const auto done =
                               client ? logs(*a, *client) : Result<>(tl::unexpected<Error>(client.error()));
-                          return done ? 0 : complain(*a, done.error());
+                          return done ? 0 : report_error(*a, done.error());
                         }});
   }
 }

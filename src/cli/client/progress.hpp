@@ -7,13 +7,14 @@
 
 namespace cove::cli {
 
-// "data.csv   [=======>            ]  37%  3.7M of 10M  1.2M/s"; without a total only what has gone by.
+// "data.csv   [=======>            ]  37%  3.7M of 10M  1.2M/s"; without a total, only what was transferred.
 std::string progress_line(const std::string& what, std::uint64_t done, std::optional<std::uint64_t> total,
                           std::chrono::milliseconds elapsed);
 
 enum class ShowProgress { when_terminal, never };
 
-// A bar on stderr for one transfer; wiped when the transfer is over. Draws nothing unless stderr is a terminal.
+// A progress bar on stderr for one transfer; erased when the transfer is over. Draws nothing unless stderr is a
+// terminal.
 class Progress {
  public:
   Progress(std::string what, ShowProgress show);

@@ -150,13 +150,13 @@ Result<> inspect(const IdArguments& arguments) {
 int for_each_id(const IdArguments& arguments,
                 const std::function<Result<std::string>(client::Client&, const std::string&)>& one) {
   auto client = connect(arguments);
-  if (!client) return complain(arguments, client.error());
+  if (!client) return report_error(arguments, client.error());
   int status = 0;
   for (const auto& id : arguments.ids) {
     const auto done = one(*client, id);
     const auto put = done ? put_line(*done) : Result<>();
-    if (!done) status = complain(arguments, done.error());
-    if (!put) return complain(arguments, put.error());
+    if (!done) status = report_error(arguments, done.error());
+    if (!put) return report_error(arguments, put.error());
   }
   return status;
 }
@@ -172,8 +172,9 @@ int change(const IdArguments& arguments, const char* verb) {
 
 Result<bool> agreed(std::size_t count) {
   if (::isatty(STDIN_FILENO) == 0)
-    return fail(Errc::invalid, "--all ends every sandbox: say --yes, since there is nobody here to ask");
-  COVE_CHECK(write_all(STDERR_FILENO, fmt::format("End {} sandbox{} and everything in {}? [y/N] ", count,
+    return fail(Errc::invalid,
+                "--all deletes every sandbox: confirm with --yes, since standard input is not a terminal");
+  COVE_CHECK(write_all(STDERR_FILENO, fmt::format("Delete {} sandbox{} and everything in {}? [y/N] ", count,
                                                   count == 1 ? "" : "es", count == 1 ? "it" : "them")));
   std::string line;
   std::getline(std::cin, line);
@@ -182,15 +183,15 @@ Result<bool> agreed(std::size_t count) {
 
 int remove(IdArguments arguments) {
   if (arguments.ids.empty() != arguments.all)
-    return complain(arguments, {.code = Errc::invalid, .message = "name the sandboxes to end, or say --all"}, 125);
+    return report_error(arguments, {.code = Errc::invalid, .message = "name the sandboxes to end, or say --all"}, 125);
   if (arguments.all) {
     auto client = connect(arguments);
-    if (!client) return complain(arguments, client.error());
+    if (!client) return report_error(arguments, client.error());
     const auto all = all_sandboxes(*client, {});
-    if (!all) return complain(arguments, all.error());
+    if (!all) return report_error(arguments, all.error());
     if (all->empty()) return 0;
     const auto sure = arguments.yes ? Result<bool>(true) : agreed(all->size());
-    if (!sure) return complain(arguments, sure.error(), 125);
+    if (!sure) return report_error(arguments, sure.error(), 125);
     if (!*sure) return 1;
     for (const auto& sandbox : *all) arguments.ids.push_back(text_of(sandbox.as_object(), "id"));
   }
@@ -202,26 +203,26 @@ int remove(IdArguments arguments) {
 }
 
 int told(const ClientOptions& options, const Result<>& done) {
-  return done ? 0 : complain(options, done.error());
+  return done ? 0 : report_error(options, done.error());
 }
 
 }  // namespace
 
 void add_sandbox_commands(CLI::App& app, Commands& commands) {
   {
-    auto* command = app.add_subcommand("create", "Make a sandbox on a server, and print its id");
+    auto* command = app.add_subcommand("create", "Create a sandbox and print its id");
     const auto a = std::make_shared<CreateArguments>();
     command->add_option("id", a->id,
-                        "Its name; the server chooses one when there is none. One that is there already is kept, and "
-                        "lives on for --ttl");
-    command->add_option("--ttl", a->ttl, "How long it lives without being used, as 15m (default: the server's)");
+                        "Id of the sandbox (default: chosen by the server). If it exists, it is kept and its "
+                        "time to live restarts");
+    command->add_option("--ttl", a->ttl, "Time to live while unused, such as 15m (default: the server's)");
     describe(*command, a->limits);
     again(command->add_option("-e,--env", a->environment,
-                              "NAME=VALUE for everything that runs in it; may be given again"));
-    again(
-        command->add_option("-l,--label", a->labels, "NAME=VALUE to find it by (cove ls --label); may be given again"));
-    command->add_option("--template", a->from, "What it starts from (cove template list shows what there is)");
-    command->add_option("--image", a->image, "The same by the name of an image, when the server knows several");
+                              "Environment variable NAME=VALUE for every process in it; repeatable"));
+    again(command->add_option("-l,--label", a->labels, "Label NAME=VALUE, for cove ls --label; repeatable"));
+    command->add_option("--template", a->from, "Template to start from (see cove template list)");
+    command->add_option("--image", a->image,
+                        "Image to start from; the server's [images] setting maps it to a template");
     command->footer(
         "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  id=$(cove create --label job=42)\n  cove exec $id "
         "python3 -c 'print(6*7)'");
@@ -229,11 +230,13 @@ void add_sandbox_commands(CLI::App& app, Commands& commands) {
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});
   }
   {
-    auto* command = app.add_subcommand("ls", "List the sandboxes of a server");
+    auto* command = app.add_subcommand("ls", "List sandboxes");
     const auto a = std::make_shared<ListArguments>();
-    again(command->add_option("-l,--label", a->labels, "Only those with NAME=VALUE; given again, with all of them"));
-    command->add_option("--state", a->state, "Only those that are creating, running, paused or deleting");
-    command->add_flag("-q,--quiet", a->quiet, "Only the ids, one on a line")->group("Output");
+    again(command->add_option("-l,--label", a->labels,
+                              "List only sandboxes with the label NAME=VALUE; repeatable, all must match"));
+    command->add_option("--state", a->state,
+                        "List only sandboxes in this state: creating, running, paused or deleting");
+    command->add_flag("-q,--quiet", a->quiet, "Print only the ids, one per line")->group("Output");
     command->footer("Examples:\n  cove ls\n  cove rm $(cove ls -q --label job=42)");
     describe(*command, *a, "");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, list(*a)); }});
@@ -242,10 +245,10 @@ void add_sandbox_commands(CLI::App& app, Commands& commands) {
                             const std::function<int(const IdArguments&)>& run) {
     auto* command = app.add_subcommand(name, what);
     const auto a = std::make_shared<IdArguments>();
-    auto* ids = command->add_option("id", a->ids, "The sandboxes")->expected(0, 1'000'000)->type_name("ID…");
+    auto* ids = command->add_option("id", a->ids, "Sandbox ids")->expected(0, 1'000'000)->type_name("ID…");
     if (std::string_view(name) == "rm") {
-      command->add_flag("--all", a->all, "Every sandbox there is; asks first");
-      command->add_flag("-y,--yes", a->yes, "Do not ask");
+      command->add_flag("--all", a->all, "Delete all sandboxes, after asking");
+      command->add_flag("-y,--yes", a->yes, "Do not ask for confirmation");
     } else {
       ids->required();
     }
@@ -256,16 +259,16 @@ void add_sandbox_commands(CLI::App& app, Commands& commands) {
                           return run(*a);
                         }});
   };
-  with_ids("inspect", "Show all there is to know about a sandbox",
+  with_ids("inspect", "Show the details of sandboxes",
            "Examples:\n  cove inspect demo\n  cove inspect --json demo | jq .usage.memoryBytes",
            [](const IdArguments& a) { return told(a, inspect(a)); });
-  with_ids("touch", "Let a sandbox live on: its time to live starts anew", "Example:\n  cove touch demo",
+  with_ids("touch", "Restart the time to live of sandboxes", "Example:\n  cove touch demo",
            [](const IdArguments& a) { return change(a, "touch"); });
-  with_ids("pause", "Freeze everything in a sandbox, as it is", "Example:\n  cove pause demo && cove resume demo",
+  with_ids("pause", "Freeze all processes of sandboxes", "Example:\n  cove pause demo && cove resume demo",
            [](const IdArguments& a) { return change(a, "pause"); });
-  with_ids("resume", "Let a paused sandbox go on", "Example:\n  cove resume demo",
+  with_ids("resume", "Resume paused sandboxes", "Example:\n  cove resume demo",
            [](const IdArguments& a) { return change(a, "resume"); });
-  with_ids("rm", "End sandboxes and everything in them", "Examples:\n  cove rm demo other\n  cove rm --all --yes",
+  with_ids("rm", "Delete sandboxes and everything in them", "Examples:\n  cove rm demo other\n  cove rm --all --yes",
            [](const IdArguments& a) { return remove(a); });
 }
 

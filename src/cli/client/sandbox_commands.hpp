@@ -4,7 +4,7 @@
 
 namespace cove::cli {
 
-// create, ls, inspect, touch, pause, resume, rm. 0: done; 1: the server said no, or could not be asked.
+// create, ls, inspect, touch, pause, resume, rm. 0: success; 1: the server refused, or did not answer.
 void add_sandbox_commands(CLI::App& app, Commands& commands);
 
 }  // namespace cove::cli

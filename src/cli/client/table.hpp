@@ -9,7 +9,7 @@
 
 namespace cove::cli {
 
-// Columns for people: as wide as what is in them, nothing a terminal could act on, no blanks at the end of a line.
+// A table of aligned columns, without control characters and without trailing blanks.
 class Table {
  public:
   explicit Table(std::vector<std::string> heads) { add(std::move(heads)); }
@@ -20,10 +20,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "42s", "5m", "3h", "12d": one number, as a column wants it.
+// "42s", "5m", "3h", "12d": an age or duration in one number and unit.
 std::string coarse(std::chrono::seconds age);
 
-// Of "2026-03-04T10:15:00Z"; none for anything else.
+// The time in "2026-03-04T10:15:00Z"; none for anything else.
 std::optional<std::int64_t> unix_seconds(std::string_view iso_time);
 
 }  // namespace cove::cli

@@ -140,26 +140,26 @@ Result<> remove(const NameArguments& arguments) {
 }
 
 int told(const ClientOptions& options, const Result<>& done) {
-  return done ? 0 : complain(options, done.error());
+  return done ? 0 : report_error(options, done.error());
 }
 
 void add_build(CLI::App& all, Commands& commands) {
-  auto* command = all.add_subcommand("build", "Make a template out of Debian packages, and show how it goes");
+  auto* command = all.add_subcommand("build", "Build a template from Debian packages and print the build log");
   const auto a = std::make_shared<BuildArguments>();
-  command->add_option("name", a->name, "Its name")->required();
-  command->add_option("--packages", a->packages, "Names of Debian packages, with commas between; may be given again")
-      ->delimiter(',');
+  command->add_option("name", a->name, "Name of the template")->required();
+  command->add_option("--packages", a->packages, "Debian packages, separated by commas; repeatable")->delimiter(',');
   command->add_option("--from", a->from,
-                      "A template whose packages and defaults it has too (default: host, which adds none)");
+                      "Template to inherit packages and defaults from (default: host, which adds none)");
   command
-      ->add_option("--preload", a->preload, "Python modules its warm interpreters have loaded (default: the server's)")
+      ->add_option("--preload", a->preload,
+                   "Python modules that its interpreters import ahead of time (default: the server's)")
       ->delimiter(',');
   describe(*command, a->limits);
-  command->add_option("--timeout", a->timeout, "Of an execution that asks for none, as 30s")->group("Limits");
-  again(
-      command->add_option("-e,--env", a->environment, "NAME=VALUE for everything that runs in it; may be given again"));
-  command->add_option("--build-timeout", a->build_timeout, "How long the build may take (default: the server's)");
-  command->add_flag("-d,--detach", a->detach, "Do not wait for it");
+  command->add_option("--timeout", a->timeout, "Default timeout of an execution, such as 30s")->group("Limits");
+  again(command->add_option("-e,--env", a->environment,
+                            "Environment variable NAME=VALUE for every process in it; repeatable"));
+  command->add_option("--build-timeout", a->build_timeout, "Timeout of the build, such as 10m (default: the server's)");
+  command->add_flag("-d,--detach", a->detach, "Return at once; the build continues in the background");
   command->footer(
       "Examples:\n  cove template build science --packages python3-ipython,python3-numpy,python3-pandas --memory 1G\n"
       "  cove template build web --from science --packages nodejs");
@@ -170,12 +170,12 @@ void add_build(CLI::App& all, Commands& commands) {
 }  // namespace
 
 void add_template_commands(CLI::App& app, Commands& commands) {
-  auto* all = app.add_subcommand("template", "What sandboxes start from: the host, or roots built from packages");
+  auto* all = app.add_subcommand("template", "Manage templates: the file systems that sandboxes start from");
   all->require_subcommand(1);
   all->footer("Examples:\n  cove template list\n  cove create demo --template science\n  cove template delete science");
   add_build(*all, commands);
   {
-    auto* command = all->add_subcommand("list", "List the templates of a server");
+    auto* command = all->add_subcommand("list", "List templates");
     const auto a = std::make_shared<ClientOptions>();
     describe(*command, *a, "");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, list(*a)); }});
@@ -183,13 +183,13 @@ void add_template_commands(CLI::App& app, Commands& commands) {
   const auto with_name = [&](const char* word, const char* what, Result<> (*run)(const NameArguments&)) {
     auto* command = all->add_subcommand(word, what);
     const auto a = std::make_shared<NameArguments>();
-    command->add_option("name", a->name, "As cove template list shows it")->required();
+    command->add_option("name", a->name, "Template name, from cove template list")->required();
     describe(*command, *a, "NAME");
     commands.push_back({command, [a, run](const AfterDashes&) { return told(*a, run(*a)); }});
   };
-  with_name("show", "Show all there is to know about a template, package versions too", show);
-  with_name("log", "Show what its build said", show_log);
-  with_name("delete", "Remove a template that no sandbox stands on; a build that goes on is cancelled", remove);
+  with_name("show", "Show the details of a template, including package versions", show);
+  with_name("log", "Print the build log of a template", show_log);
+  with_name("delete", "Delete a template that no sandbox uses; a running build is cancelled", remove);
 }
 
 }  // namespace cove::cli

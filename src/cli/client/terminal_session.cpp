@@ -108,7 +108,7 @@ int status_of_refusal(const Error& error) {
 
 Result<int> terminal_session(client::Client& client, TerminalRequest request) {
   if (::isatty(STDIN_FILENO) == 0)
-    return fail(Errc::invalid, "standard input is no terminal: `cove exec -i` runs commands without one");
+    return fail(Errc::invalid, "standard input is not a terminal: use cove exec -i instead");
   Interrupt signals({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
   request.body["pty"] = window_size();
   const auto processes = client::sandbox_target(request.sandbox, "/processes").text();

@@ -13,11 +13,11 @@ struct TerminalRequest {
   boost::json::object body;  // of POST …/processes; the terminal is added here
 };
 
-// Runs a command on a terminal in a sandbox and connects it to ours until it ends: raw mode, window size, every key
-// including Ctrl-C goes to the program. Our terminal is given back as it was on every way out. The exit status.
+// Runs a command on a terminal in a sandbox and connects it to this one until it ends: raw mode, window size, every
+// key including Ctrl-C goes to the program. This terminal is always restored. Returns the exit status.
 Result<int> terminal_session(client::Client& client, TerminalRequest request);
 
-// The exit status that goes with a refusal to start a command: 126 and 127 as in a shell, else 125.
+// The exit status for a command that could not be started: 126 and 127 as in a shell, else 125.
 int status_of_refusal(const Error& error);
 
 }  // namespace cove::cli

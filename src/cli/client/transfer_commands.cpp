@@ -226,9 +226,9 @@ Result<> copy(client::Client& client, const CopyArguments& arguments) {
   const auto from = remote_path(arguments.from);
   const auto to = remote_path(arguments.to);
   if (from && to)
-    return fail(Errc::invalid, "one side must be on this machine: copy out of one sandbox, then into the other");
-  if (!from && !to)
-    return fail(Errc::invalid, "one side must be in a sandbox, as demo:/workspace/data.csv (this is not cp)");
+    return fail(Errc::invalid,
+                "one side must be on this machine: to copy between sandboxes, copy out of one and into the other");
+  if (!from && !to) return fail(Errc::invalid, "one side must be in a sandbox, such as demo:/workspace/data.csv");
   return to ? copy_in(transfer, arguments.from, *to) : copy_out(transfer, *from, arguments.to);
 }
 
@@ -262,13 +262,13 @@ Result<> download(client::Client& client, const DownloadArguments& arguments) {
 template <typename Arguments>
 void add(Commands& commands, CLI::App* command, const char* words, std::shared_ptr<Arguments> a,
          Result<> (*run)(client::Client&, const Arguments&)) {
-  command->add_flag("-q,--quiet", a->quiet, "No progress bar")->group("Output");
+  command->add_flag("-q,--quiet", a->quiet, "Show no progress bar")->group("Output");
   describe(*command, *a, words);
   commands.push_back({command, [a, run](const AfterDashes&) {
                         Interrupt interrupt;
                         auto client = connect(*a, {.interrupt_fd = interrupt.fd()});
                         const auto done = client ? run(*client, *a) : Result<>(tl::unexpected<Error>(client.error()));
-                        return done ? 0 : complain(*a, done.error());
+                        return done ? 0 : report_error(*a, done.error());
                       }});
 }
 
@@ -284,12 +284,12 @@ std::optional<RemotePath> remote_path(std::string_view text) {
 
 void add_transfer_commands(CLI::App& app, Commands& commands) {
   {
-    auto* command = app.add_subcommand("cp", "Copy a file or a directory into a sandbox, or out of it");
+    auto* command = app.add_subcommand("cp", "Copy a file or directory into or out of a sandbox");
     const auto a = std::make_shared<CopyArguments>();
-    command->add_option("source", a->from, "A path, ID:PATH, or - for standard input")->required();
-    command->add_option("destination", a->to, "ID:PATH, a path, or - for standard output")->required();
+    command->add_option("source", a->from, "Path, ID:PATH, or - for standard input")->required();
+    command->add_option("destination", a->to, "ID:PATH, path, or - for standard output")->required();
     command->footer(
-        "Into a directory that exists, under its own name; otherwise as the name given. DIR/. copies what is in DIR.\n"
+        "If the destination is an existing directory, the source is copied into it. DIR/. copies the contents of DIR.\n"
         "Examples:\n"
         "  cove cp data.csv demo:/workspace/\n"
         "  cove cp src demo:project\n"
@@ -300,23 +300,23 @@ void add_transfer_commands(CLI::App& app, Commands& commands) {
   {
     auto* command = app.add_subcommand("upload", "Copy files and directories into a sandbox");
     const auto a = std::make_shared<UploadArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("sources", a->sources, "Files and directories; DIR/. for what is in DIR")
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("sources", a->sources, "Files and directories; DIR/. for the contents of DIR")
         ->required()
         ->type_name("PATH…");
-    command->add_option("--dest", a->dest, "The directory they go to; made if missing")->capture_default_str();
+    command->add_option("--dest", a->dest, "Destination directory; created if missing")->capture_default_str();
     command->footer(
         "Examples:\n  cove upload demo main.py data/\n  cove upload demo ./project/. --dest /workspace/app");
     add(commands, command, "ID PATH…", a, upload);
   }
   {
-    auto* command = app.add_subcommand("download", "Fetch what is in a sandbox, as an archive or unpacked");
+    auto* command = app.add_subcommand("download", "Download files from a sandbox, as an archive or unpacked");
     const auto a = std::make_shared<DownloadArguments>();
-    command->add_option("id", a->id, "The sandbox")->required();
-    command->add_option("--src", a->src, "The directory or file")->capture_default_str();
-    auto* output = command->add_option("-o,--output", a->output,
-                                       "Write the tar.gz here; - is standard output (default: ID.tar.gz)");
-    command->add_option("--extract", a->extract, "Unpack it into this directory")->excludes(output);
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("--src", a->src, "Directory or file to download")->capture_default_str();
+    auto* output = command->add_option(
+        "-o,--output", a->output, "Write the tar.gz archive to this file; - for standard output (default: ID.tar.gz)");
+    command->add_option("--extract", a->extract, "Unpack the archive into this directory")->excludes(output);
     command->footer(
         "Examples:\n  cove download demo --extract results\n  cove download demo --src /workspace/out -o - | tar tz");
     add(commands, command, "ID", a, download);

@@ -11,8 +11,8 @@ namespace cove::cli {
 // cp, upload, download.
 void add_transfer_commands(CLI::App& app, Commands& commands);
 
-// "ID:PATH", one side of a copy. None for a path of this machine: a name with a colon is one when it starts with ./ or
-// /, or has a slash before the colon.
+// "ID:PATH", one side of a copy. None for a local path; a name with a colon is local if it starts with ./ or /, or has
+// a slash before the colon.
 struct RemotePath {
   std::string id;
   std::string path;  // "" means /workspace

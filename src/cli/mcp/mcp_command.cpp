@@ -145,11 +145,11 @@ Result<client::WebSocket> open_own(const McpArguments& arguments) {
 
 int speak(const McpArguments& arguments) {
   auto socket = arguments.server.url.empty() ? open_own(arguments) : attach(arguments);
-  if (!socket) return complain(arguments.server, socket.error());
+  if (!socket) return report_error(arguments.server, socket.error());
   Interrupt signals;
   Pump pump(std::move(*socket), signals);
   const auto done = pump.run();
-  return done ? 0 : complain(arguments.server, done.error());
+  return done ? 0 : report_error(arguments.server, done.error());
 }
 
 int print_config(const McpArguments& arguments) {
@@ -168,56 +168,56 @@ int print_config(const McpArguments& arguments) {
   } else {
     const auto config =
         mcp_config({.client = arguments.client, .program = program, .arguments = words, .key = arguments.server.key});
-    if (!config) return complain(arguments.server, config.error(), 2);
+    if (!config) return report_error(arguments.server, config.error(), 2);
     put = put_line(pretty(*config));
   }
-  return put ? 0 : complain(arguments.server, put.error());
+  return put ? 0 : report_error(arguments.server, put.error());
 }
 
 void describe_state_dir(CLI::App& command, McpArguments& arguments) {
   command.add_option("--state-dir", arguments.state_dir,
-                     "Where named sessions live, without --url (default " + state_dir_of({}) + ")");
+                     "State directory of the background server, without --url (default " + state_dir_of({}) + ")");
 }
 
 void describe_server(CLI::App& command, McpArguments& arguments) {
-  command
-      .add_option("--url", arguments.server.url,
-                  "Attach to the server there, instead of one of our own in the background")
+  command.add_option("--url", arguments.server.url, "Use this server, instead of starting one in the background")
       ->envname("COVE_URL");
   // Its value is never shown: help texts end up in bug reports.
-  command.add_option("--key", arguments.server.key, "The API key, when that server wants one")->envname("COVE_API_KEY");
+  command.add_option("--key", arguments.server.key, "API key, if that server requires one")->envname("COVE_API_KEY");
   describe_state_dir(command, arguments);
-  command.add_option("--config", arguments.config_file, "Configuration of a server of our own, as for `cove serve`");
+  command.add_option("--config", arguments.config_file,
+                     "Configuration file of the background server, as for cove serve");
 }
 
 }  // namespace
 
 void add_mcp_command(CLI::App& app, Commands& commands) {
   auto arguments = std::make_shared<McpArguments>();
-  auto* mcp = app.add_subcommand("mcp", "Speak the Model Context Protocol over standard input and output");
+  auto* mcp = app.add_subcommand("mcp", "Serve the Model Context Protocol (MCP) over standard input and output");
   mcp->footer(
-      "For clients that start their servers as programs. Without --url a server is brought up quietly in the "
-      "background, is shared by\n"
-      "every `cove mcp` with the same --state-dir, and goes when nobody uses it and no named session is left.\n"
+      "For MCP clients that start their servers as programs. Without --url, cove mcp starts a server in the "
+      "background. Every\n"
+      "cove mcp with the same --state-dir shares it; it exits when it has neither clients nor named sessions.\n"
       "Examples:\n"
-      "  cove mcp config                      how to tell your client\n"
-      "  cove mcp config --client cursor      just that client's JSON\n"
-      "  cove mcp stop                        end the server in the background, and every session it keeps\n"
+      "  cove mcp config                      how to set up your client\n"
+      "  cove mcp config --client cursor      the JSON for one client\n"
+      "  cove mcp stop                        stop the background server and end its sessions\n"
       "  echo '{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"execute_code\",\"arguments\":"
       "{\"language\":\"python\",\"code\":\"6*7\"}}}' | cove mcp");
   mcp->require_subcommand(0, 1);
   describe_server(*mcp, *arguments);
   auto* config =
-      mcp->add_subcommand("config", "Print what tells a client of us: Claude Desktop and Code, Cursor, VS Code");
-  config->add_option("--client", arguments->client, "Only for claude-desktop, claude-code, cursor or vscode: its JSON");
+      mcp->add_subcommand("config", "Print the settings for MCP clients: Claude Desktop, Claude Code, Cursor, VS Code");
+  config->add_option("--client", arguments->client,
+                     "Print only the JSON for this client: claude-desktop, claude-code, cursor or vscode");
   describe_server(*config, *arguments);
-  auto* stop = mcp->add_subcommand("stop", "End the server in the background, and every session it keeps");
+  auto* stop = mcp->add_subcommand("stop", "Stop the background server and end its sessions");
   describe_state_dir(*stop, *arguments);
   commands.push_back({.app = mcp, .run = [arguments, config, stop](const AfterDashes&) {
                         if (*config) return print_config(*arguments);
                         if (!*stop) return speak(*arguments);
                         const auto stopped = stop_private_server(state_dir_of(*arguments));
-                        return stopped ? 0 : complain(arguments->server, stopped.error());
+                        return stopped ? 0 : report_error(arguments->server, stopped.error());
                       }});
 }
 

@@ -42,7 +42,7 @@ Result<json::object> mcp_config(const McpConfig& config) {
   if (client == kClients.end()) {
     std::string names;
     for (const auto& one : kClients) names += fmt::format("{}{}", names.empty() ? "" : ", ", one.name);
-    return fail(Errc::invalid, fmt::format("--client: '{}' is none of {}", config.client, names));
+    return fail(Errc::invalid, fmt::format("--client: '{}' is not one of {}", config.client, names));
   }
   json::object server;
   if (client->says_type) server["type"] = "stdio";

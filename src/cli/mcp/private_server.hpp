@@ -12,10 +12,10 @@ struct PrivateServerOptions {
   std::string config_file;  // "": where `cove serve` would look
 };
 
-// The way to a server that this user alone can use: the one that runs with this state directory, or one that is started
-// now. It stays in the background as long as somebody is connected or a sandbox lives, and ends by itself soon after.
+// Connects to the user's own server: the one that runs in this state directory, or a new one. It stays in the
+// background while a client is connected or a sandbox exists, and exits soon after.
 Result<client::Options> private_server(const PrivateServerOptions& options);
-// Ends it now, with everything in it. Errc::not_found when there is none.
+// Stops that server, with all its sandboxes. Errc::not_found when there is none.
 Result<> stop_private_server(const std::string& state_dir);
 
 }  // namespace cove::cli

@@ -25,7 +25,8 @@ struct CreateRequest {
   std::string image, cpu, memory, storage;
 };
 
-// What noxrc can ask for, of a server or of this machine. Failures are sentences; client::interrupted is Ctrl-C.
+// The operations of noxrc, on a server or on this machine. Errors have a message for users; client::interrupted is
+// Ctrl-C.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -33,7 +34,7 @@ class Backend {
   virtual Result<std::string> create(const std::string& session, const CreateRequest& request) = 0;  // podName
   virtual Result<bool> wait_ready(const std::string& session, int timeout_seconds) = 0;
   virtual Result<ExecResult> exec(const std::string& session, const ExecRequest& request) = 0;
-  // Names in the sandbox to files here.
+  // Maps names in the sandbox to local files.
   virtual Result<> upload(const std::string& session, const std::map<std::string, std::string>& files,
                           const std::string& dest) = 0;
   virtual Result<> download(const std::string& session, const std::string& src, int fd) = 0;  // tar.gz

@@ -4,7 +4,7 @@
 
 namespace cove::cli {
 
-// `noxrc …`, as its own users know it: messages, marks and exit codes are NoxRunner's. Before any thread is made.
+// `noxrc …`, with the messages and exit codes of NoxRunner's own. To be called before any thread is started.
 int noxrc_command(Words words);
 
 }  // namespace cove::cli

@@ -28,56 +28,56 @@ struct Command {
 const std::vector<Option>& global_options() {
   static const std::vector<Option> options{
       {"--base-url", Kind::text, "", "server address (NOXRUNNER_BASE_URL, or http://127.0.0.1:8080)"},
-      {"--local-test", Kind::flag, "", "no server: sandboxes of this process, on this machine"},
-      {"--timeout", Kind::number, "30", "seconds to wait for the server (30)"},
-      {"--verbose", Kind::flag, "", "say more about unexpected errors (NOXRUNNER_VERBOSE=1)"},
+      {"--local-test", Kind::flag, "", "use no server: run sandboxes in this process"},
+      {"--timeout", Kind::number, "30", "timeout of requests in seconds (30)"},
+      {"--verbose", Kind::flag, "", "show details of unexpected errors (NOXRUNNER_VERBOSE=1)"},
   };
   return options;
 }
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
-      {"health", "is the server well?", false, Rest::none, {}},
+      {"health", "check whether the server is healthy", false, Rest::none, {}},
       {"create",
-       "make a sandbox, or keep the one there is",
+       "create a sandbox, or reuse an existing one",
        true,
        Rest::none,
-       {{"--ttl", Kind::number, "900", "seconds it lives (900)"},
+       {{"--ttl", Kind::number, "900", "time to live in seconds (900)"},
         {"--image", Kind::text, "", "image"},
-        {"--cpu", Kind::text, "", "as 500m, 1"},
-        {"--mem", Kind::text, "", "as 512Mi"},
-        {"--storage", Kind::text, "", "as 1Gi"},
-        {"--wait", Kind::flag, "", "wait until it is ready"},
+        {"--cpu", Kind::text, "", "CPU limit, such as 500m or 1"},
+        {"--mem", Kind::text, "", "memory limit, such as 512Mi"},
+        {"--storage", Kind::text, "", "storage limit, such as 1Gi"},
+        {"--wait", Kind::flag, "", "wait until the sandbox is ready"},
         {"--wait-timeout", Kind::number, "30", "seconds to wait (30)"}}},
       {"exec",
        "run a command; options come before SESSION",
        true,
        Rest::command,
        {{"--workdir", Kind::text, "/workspace", "working directory (/workspace)"},
-        {"--env", Kind::repeated, "", "KEY=VALUE; may be given again"},
-        {"--timeout-seconds", Kind::number, "30", "seconds it may take (30)"},
-        {"--ignore-exit-code", Kind::flag, "", "0 whatever the command returned"}}},
+        {"--env", Kind::repeated, "", "environment variable KEY=VALUE; repeatable"},
+        {"--timeout-seconds", Kind::number, "30", "timeout in seconds (30)"},
+        {"--ignore-exit-code", Kind::flag, "", "exit with 0 whatever the command returned"}}},
       {"upload",
-       "copy files in",
+       "upload files",
        true,
        Rest::files,
-       {{"--dir", Kind::text, "", "everything in this directory"},
-        {"--dest", Kind::text, "/workspace", "where to (/workspace)"}}},
+       {{"--dir", Kind::text, "", "upload the contents of this directory"},
+        {"--dest", Kind::text, "/workspace", "destination directory (/workspace)"}}},
       {"download",
-       "copy files out",
+       "download files",
        true,
        Rest::none,
-       {{"--src", Kind::text, "/workspace", "what (/workspace)"},
-        {"--output", Kind::text, "", "the archive goes to this file"},
-        {"--extract", Kind::text, ".", "it is unpacked here (.)"}}},
-      {"touch", "let a sandbox live on", true, Rest::none, {}},
-      {"delete", "end a sandbox", true, Rest::none, {}},
+       {{"--src", Kind::text, "/workspace", "directory or file to download (/workspace)"},
+        {"--output", Kind::text, "", "write the archive to this file"},
+        {"--extract", Kind::text, ".", "unpack into this directory (.)"}}},
+      {"touch", "extend the time to live of a sandbox", true, Rest::none, {}},
+      {"delete", "delete a sandbox", true, Rest::none, {}},
       {"shell",
-       "type commands",
+       "open an interactive shell",
        true,
        Rest::none,
-       {{"--workdir", Kind::text, "/workspace", "where to start (/workspace)"},
-        {"--timeout-seconds", Kind::number, "30", "seconds each command may take (30)"}}},
+       {{"--workdir", Kind::text, "/workspace", "first working directory (/workspace)"},
+        {"--timeout-seconds", Kind::number, "30", "timeout of each command in seconds (30)"}}},
   };
   return all;
 }
@@ -104,7 +104,7 @@ std::string help(const Command* command) {
   } else {
     text += fmt::format("\n{}\n", command->what);
   }
-  text += "\nOptions:\n  -h, --help             show this\n";
+  text += "\nOptions:\n  -h, --help             show this help\n";
   for (const auto& option : command == nullptr ? global_options() : command->options)
     text += fmt::format("  {:22} {}\n", option.name, option.what);
   return text;

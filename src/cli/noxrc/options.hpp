@@ -9,7 +9,7 @@
 
 namespace cove::cli::noxrc {
 
-// `noxrc …`, taken apart by the rules of Python's argparse, which callers' scripts rely on.
+// Parses `noxrc …` by the rules of Python's argparse, which callers' scripts rely on.
 struct Invocation {
   std::optional<std::string> base_url;
   bool local = false;
@@ -26,7 +26,7 @@ struct Invocation {
   [[nodiscard]] bool has(const std::string& option) const { return values.contains(option); }
 };
 
-// Something to print instead: help (0, or 1 when no command was given), or what is wrong (2).
+// Text to print instead of running: help (0, or 1 without a command), or a usage error (2).
 struct Printout {
   std::string text;
   int status = 0;

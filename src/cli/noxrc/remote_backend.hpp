@@ -4,7 +4,7 @@
 
 namespace cove::cli::noxrc {
 
-// A server, by the seven requests every NoxRunner server answers.
+// A server, used through the seven requests that every NoxRunner server answers.
 class RemoteBackend : public Backend {
  public:
   explicit RemoteBackend(client::Options options) : client_(std::move(options)) {}
@@ -20,7 +20,7 @@ class RemoteBackend : public Backend {
   Result<> remove(const std::string& session) override;
 
  private:
-  // Failures in the words of the NoxRunner client.
+  // Errors are worded as by the NoxRunner client.
   Result<client::Response> ask(const client::Request& request, const client::Upload* upload = nullptr,
                                const client::Download* download = nullptr);
 

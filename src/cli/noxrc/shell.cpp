@@ -53,8 +53,8 @@ std::string trimmed(const std::string& text) {
 Result<int> Shell::run() {
   directory_ = line_.value("--workdir");
   voice_.info("NoxRunner shell: " + line_.session);
-  voice_.info("Type 'help' for the words of this shell, 'exit' or 'quit' to leave");
-  voice_.info("Every line is a command of its own: variables do not last, files and cd do");
+  voice_.info("Type 'help' for help, 'exit' or 'quit' to leave");
+  voice_.info("Each line runs in its own shell: files and cd persist, variables do not");
   COVE_CHECK(write_all(STDOUT_FILENO, "\n"));
   LineReader lines(interrupt_fd_);
   while (true) {
@@ -77,8 +77,8 @@ Result<> Shell::one_line(const std::string& text) {
     return write_all(STDOUT_FILENO,
                      "  cd [DIR]      change the directory (cd and cd ~: /workspace)\n"
                      "  pwd           show the directory\n"
-                     "  touch         let the sandbox live on\n"
-                     "  help          show this\n"
+                     "  touch         extend the time to live of the sandbox\n"
+                     "  help          show this help\n"
                      "  exit, quit    leave\n"
                      "  anything else is run by sh in the sandbox\n");
   }

@@ -10,8 +10,8 @@ namespace cove::cli::noxrc {
 // Without blanks at either end.
 std::string trimmed(const std::string& text);
 
-// `noxrc shell`: every line of standard input is a command of its own in the session. Ends with the input, or when
-// `interrupt_fd` can be read.
+// `noxrc shell`: each line of standard input runs as a separate command in the session. Ends with the input, or when
+// `interrupt_fd` is readable.
 class Shell {
  public:
   Shell(const Invocation& invocation, Backend& backend, int interrupt_fd, const Voice& voice)

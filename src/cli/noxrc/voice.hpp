@@ -30,11 +30,11 @@ class Voice {
   bool colours_ = ::isatty(STDOUT_FILENO) == 1;
 };
 
-// Reports a failure in its own words; the exit status. Ctrl-C is passed on: it is reported once, at the top.
+// Reports an error and returns the exit status. Ctrl-C is passed on, to be reported once at the top.
 Result<int> report_failure(const Voice& voice, std::string_view what, const Error& error);
-// Reports what came of something that has no result.
+// Reports the outcome of an operation without a result.
 Result<int> report(const Voice& voice, const Result<>& done, std::string_view good, std::string_view bad);
-// What a command wrote.
+// Prints the output of a command.
 Result<> print(const ExecResult& result);
 
 }  // namespace cove::cli::noxrc

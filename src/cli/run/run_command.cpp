@@ -259,7 +259,7 @@ int Run::execute() {
   if (!report) {
     tell("{}", report.error().message);
     if (options_.json) [[maybe_unused]]
-      const auto put = put_line(json_of_trouble(report.error().status, report.error().message));
+      const auto put = put_line(json_of_error(report.error().status, report.error().message));
     return report.error().status;
   }
   return publish(*report, options_);

@@ -18,10 +18,10 @@ Result<EfastStore> efast_store(const std::string& url, const std::string& token,
   COVE_TRY(store.url, endpoint_of(url.empty() ? config.efast_url : url));
   if (!own || own->text() != store.url.text()) return store;
   if (store.token.empty()) store.token = config.efast_token;
-  store.reach.places.push_back({.host = own->host, .port = own->port});
+  store.reach.allowed.push_back({.host = own->host, .port = own->port});
   for (const auto& text : config.efast_places) {
-    COVE_TRY(auto place, outbound::parse_place(text));
-    store.reach.places.push_back(std::move(place));
+    COVE_TRY(auto endpoint, outbound::parse_host_port(text));
+    store.reach.allowed.push_back(std::move(endpoint));
   }
   return store;
 }

@@ -36,7 +36,7 @@ TEST(EfastStore, OneThatACallerNamesLeadsToNoInsidePlaceAndGetsNoToken) {
     const auto store = efast_store(url, "", operators());
     ASSERT_TRUE(store) << url;
     EXPECT_EQ(store->token, "") << url;
-    EXPECT_TRUE(store->reach.places.empty()) << url;
+    EXPECT_TRUE(store->reach.allowed.empty()) << url;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "files/place.hpp"
+#include "files/location.hpp"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -10,7 +10,6 @@
 
 #include <array>
 
-#include "base/random.hpp"
 #include "base/text.hpp"
 #include "files/names.hpp"
 
@@ -79,20 +78,20 @@ Result<UniqueFd> open_path(const std::string& path, int flags) {
   return fd;
 }
 
-Result<Place> open_place(const std::string& path, Parents parents) {
+Result<Location> locate(const std::string& path, Parents parents) {
   const auto name = base_name(path);
   if (name == "/" || name == "..") return fail(Errc::invalid, fmt::format("{} is no name of a file", shown(path)));
   const std::string parent(parent_name(path));
   if (parents == Parents::make) {
     COVE_TRY(auto made, make_directories(parent));
-    return Place{.dir = std::move(made.dir), .name = std::string(name)};
+    return Location{.dir = std::move(made.dir), .name = std::string(name)};
   }
   auto dir = open_path(parent, O_PATH | O_DIRECTORY);
   if (!dir && dir.error().sys_errno == ENOENT)
     return tl::unexpected<Error>(
         Error{.code = Errc::not_found, .message = fmt::format("path not found: {}", path), .sys_errno = ENOENT});
   if (!dir) return tl::unexpected<Error>(dir.error());
-  return Place{.dir = std::move(*dir), .name = std::string(name)};
+  return Location{.dir = std::move(*dir), .name = std::string(name)};
 }
 
 Result<MadeDirectory> make_directories(const std::string& path) {
@@ -135,10 +134,6 @@ Result<struct stat> stat_fd(int fd) {
 bool pseudo_filesystem(int fd) {
   struct statfs fs{};
   return ::fstatfs(fd, &fs) != 0 || fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC;
-}
-
-std::string random_name(std::string_view prefix) {
-  return fmt::format("{}{:016x}", prefix, random_number<std::uint64_t>());
 }
 
 }  // namespace cove::files

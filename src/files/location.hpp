@@ -11,25 +11,25 @@
 
 namespace cove::files {
 
-// From now on what is not `root` or below it, links followed, is refused with EXDEV. For callers that promise so: the
-// sandbox's own walls are elsewhere.
+// From now on every path that leads outside `root`, links followed, fails with EXDEV. A promise of the API, not a wall:
+// what isolates the sandbox is elsewhere.
 void stay_within(std::string root);
 
-// Opens what `path` names below `dir_fd`; "" is `dir_fd` itself. No link on the way is followed, nothing above is
-// reached. Fails with ELOOP at a link, ENOTDIR at a file.
+// Opens `path` below `dir_fd`; "" is `dir_fd` itself. Follows no links and never leaves `dir_fd`: fails with ELOOP at a
+// link and ENOTDIR at a file.
 Result<UniqueFd> open_beneath(int dir_fd, std::string_view path, int flags, unsigned mode = 0);
 
 // Opens an absolute path of the sandbox. Its own links are followed, those of /proc never.
 Result<UniqueFd> open_path(const std::string& path, int flags);
 
-// The directory that holds what an absolute path names, and the name in it. From here on no path is resolved again.
-struct Place {
+// An absolute path as an open directory and a name in it, so that the path is resolved only once.
+struct Location {
   UniqueFd dir;
   std::string name;
 };
 enum class Parents { must_exist, make };
 // Errc::invalid when the last component is "..", or the path is "/".
-Result<Place> open_place(const std::string& path, Parents parents);
+Result<Location> locate(const std::string& path, Parents parents);
 
 // mkdir -p. `created` are the directories that were not there before, outermost first.
 struct MadeDirectory {
@@ -43,8 +43,5 @@ Result<struct stat> stat_fd(int fd);
 
 // proc and sysfs: what they call regular files may have no end, or no size.
 bool pseudo_filesystem(int fd);
-
-// Unguessable, for names in directories that others write to.
-std::string random_name(std::string_view prefix);
 
 }  // namespace cove::files

@@ -1,0 +1,106 @@
+#include "http/request_check.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "http/encoding.hpp"
+#include "http/gate.hpp"
+
+namespace cove::http {
+namespace {
+
+// The answer to missing, wrong or insufficient credentials.
+Response keep_out(Verdict verdict, const std::string& challenge) {
+  const bool known = verdict == Verdict::out_of_scope;
+  auto response = known ? error_response(403, "denied", "the token lacks a required scope")
+                        : error_response(401, "unauthorized", "a valid key is needed");
+  std::string parameters = known ? "error=\"insufficient_scope\"" : "";
+  if (!challenge.empty()) parameters += (parameters.empty() ? "" : ", ") + challenge;
+  response.headers.emplace_back("WWW-Authenticate", parameters.empty() ? "Bearer" : "Bearer " + parameters);
+  return response;
+}
+
+// True for a program on this machine. What a local proxy forwards also comes from this machine, and names its client.
+bool comes_from_here(const Peer& peer, const Request& request) {
+  constexpr std::string_view kProxyHeaders[] = {"Forwarded",         "X-Forwarded-For", "X-Forwarded-Host",
+                                                "X-Forwarded-Proto", "X-Real-IP",       "Via"};
+  return peer.loopback &&
+         std::ranges::none_of(kProxyHeaders, [&](std::string_view name) { return !request.header_all(name).empty(); });
+}
+
+}  // namespace
+
+Response response_of(const Refusal& refusal) {
+  return error_response(refusal.status, refusal.code, refusal.sentence);
+}
+
+RequestCheck check_request(ServerShared& shared, const ServerOptions& options, const Peer& peer, Head& head) {
+  RequestCheck check;
+  const auto refuse = [&check](Response response) {
+    check.refusal = std::move(response);
+    return std::move(check);
+  };
+  auto& request = head.request;
+  auto found = shared.router.find(request.method, request.path);
+  auto* match = std::get_if<Router::Found>(&found);
+
+  const Gate gate{.check_host = options.check_host,
+                  .allowed_hosts = options.allowed_hosts,
+                  .allowed_origins = options.allowed_origins,
+                  .local_address = peer.local_address,
+                  .local_port = peer.local_port};
+  const bool navigable = match != nullptr && match->route->options.navigable;
+  if (auto refusal = check_gate(gate, head, navigable ? Navigation::allowed : Navigation::refused))
+    return refuse(response_of(*refusal));
+  if (const auto* malformed = std::get_if<Router::Malformed>(&found)) {
+    return refuse(error_response(400, "invalid", malformed->sentence));
+  }
+
+  // A client without a key learns nothing, not even which routes there are.
+  const auto access = match == nullptr ? Access::key : match->route->options.access;
+  check.keyed = access == Access::key || (access == Access::key_or_loopback && !comes_from_here(peer, request));
+  if (check.keyed) {
+    const auto credentials =
+        parse_credentials(request.header_all("Authorization"), request.header_all("X-API-Key"), head.key);
+    auto decision = authenticate(shared.authenticator, credentials);
+    if (decision.verdict != Verdict::allowed) {
+      const bool counted = decision.verdict == Verdict::wrong;
+      if (counted && !shared.throttle.admit(peer.address, std::chrono::steady_clock::now())) {
+        auto response = error_response(429, "quota", "too many wrong keys");
+        response.headers.emplace_back("Retry-After", "1");
+        return refuse(std::move(response));
+      }
+      return refuse(keep_out(decision.verdict, options.challenge));
+    }
+    request.principal = std::move(decision.principal);
+    request.admitted = true;
+  }
+  if (const auto* moved = std::get_if<Router::Moved>(&found)) {
+    Response response{.status = 307, .content_type = ""};
+    const auto query = request.target.find('?');
+    response.headers.emplace_back("Location", (head.key.empty() ? "" : "/" + head.key) + moved->path +
+                                                  (query == std::string::npos ? "" : request.target.substr(query)));
+    return refuse(std::move(response));
+  }
+  if (const auto* not_allowed = std::get_if<Router::NotAllowed>(&found)) {
+    auto response = error_response(405, "method_not_allowed", "this method is not allowed here");
+    response.headers.emplace_back("Allow", not_allowed->allow);
+    return refuse(std::move(response));
+  }
+  if (match == nullptr) return refuse(error_response(404, "not_found", "there is no such route"));
+
+  for (const auto& encoding : request.header_all("Content-Encoding")) {
+    if (!encoding.empty() && !equals_ignoring_case(encoding, "identity")) {
+      return refuse(
+          error_response(415, "unsupported", "Content-Encoding is not supported: send the body uncompressed"));
+    }
+  }
+  if (head.content_length > match->route->options.body_limit) {
+    return refuse(error_response(413, "too_large", "the body is larger than this route accepts"));
+  }
+  check.route = match->route;
+  request.params = std::move(match->params);
+  return check;
+}
+
+}  // namespace cove::http

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "http/head.hpp"
+#include "http/peer.hpp"
+#include "http/response.hpp"
+#include "http/router.hpp"
+#include "http/server_shared.hpp"
+
+namespace cove::http {
+
+// Whether a well-formed request reaches its handler: exactly one of `route` and `refusal` is there.
+struct RequestCheck {
+  const Router::Route* route = nullptr;
+  std::optional<Response> refusal;
+  bool keyed = false;  // the route asks for a key
+};
+
+// Checks Host and Origin, the key, the route, the encoding and the length, in this order. Fills in the request's
+// principal as soon as its key is known, and its parameters when the route is.
+RequestCheck check_request(ServerShared& shared, const ServerOptions& options, const Peer& peer, Head& head);
+
+Response response_of(const Refusal& refusal);
+
+}  // namespace cove::http
