@@ -133,6 +133,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
   async::Task<> refresh_counters();
 
+  enum class Interpreter { none, python, node };
+  async::Task<Result<std::shared_ptr<Process>>> start_when_ready(ProcessRequest request, Interpreter interpreter);
+  // The caller has checked that the sandbox takes processes, and keeps it alive.
+  Births::Started begin(ProcessRequest request, Interpreter interpreter);
   async::Task<Result<>> wait_until_ready(ProcessKind kind, std::function<bool()> abandoned);
   void count_refusal(const Result<std::shared_ptr<Process>>& started);
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;

@@ -270,7 +270,18 @@ Task<Or<>> stop_process(Workshop& workshop, Call& call, json::object arguments) 
 }
 
 json::object process_property() {
-  return property("string", "As run_command gave it: p1");
+  return property("string", "The process_id that run_command returned, for example p1");
+}
+
+// The schema of an answer that may say how a process ended; see add_end().
+json::object end_schema(Properties properties, Names required) {
+  return with_properties(schema(properties, required),
+                         {{"state", one_of({"running", "exited"}, "")},
+                          {"exit_code", property("integer", "-1 after a timeout")},
+                          {"signal", nullable("string", "The signal that ended the process")},
+                          {"timed_out", property("boolean", "")},
+                          {"duration_ms", property("integer", "")},
+                          {"note", property("string", "Why the process ended, if it did not exit by itself")}});
 }
 
 }  // namespace
@@ -285,27 +296,22 @@ Tool run_command_tool(const config::Languages& languages) {
        "stream is cut after 256 KiB. What it writes stays in the workspace, variables and the directory do not stay. "
        "Without stdin it reads nothing. With background it goes on after the answer, which has its process_id: for "
        "servers and what takes long. There is no network."},
-      {"inputSchema", schema({{"command", property("string", "As for bash -c")},
-                              {"timeout", property("number", "Seconds it may take; in the background without limit")},
-                              {"env", map_of_texts("Environment variables")},
-                              {"stdin", property("string", "What it reads")},
-                              {"background", property("boolean", "Return at once, while it runs")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"command"})},
+      {"inputSchema",
+       session_schema(languages,
+                      {{"command", property("string", "As for bash -c")},
+                       {"timeout", property("number", "Seconds it may take; in the background without limit")},
+                       {"env", map_of_texts("Environment variables")},
+                       {"stdin", property("string", "What it reads")},
+                       {"background", property("boolean", "Return at once, while it runs")}},
+                      {"command"})},
       {"outputSchema",
-       schema({{"session_id", property("string", "")},
-               {"state", one_of({"running", "exited"}, "")},
-               {"process_id", property("string", "Of one in the background")},
-               {"exit_code", property("integer", "-1 when it took too long")},
-               {"signal", nullable("string", "That ended it")},
-               {"stdout", property("string", "")},
-               {"stderr", property("string", "")},
-               {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})},
-               {"timed_out", property("boolean", "")},
-               {"duration_ms", property("integer", "")},
-               {"note", property("string", "What ended it, other than itself")}},
-              {"session_id", "state"})},
+       end_schema(
+           {{"session_id", property("string", "")},
+            {"process_id", property("string", "Of one in the background")},
+            {"stdout", property("string", "")},
+            {"stderr", property("string", "")},
+            {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})}},
+           {"session_id", "state"})},
       {"annotations", annotations({.destructive = true})}};
   tool.run = run_command;
   tool.tasks = TaskUse::optional;
@@ -321,26 +327,20 @@ Tool process_output_tool(const config::Languages& languages) {
       {"description",
        "What a process in the background wrote since `from`, and whether it still runs. Give `next` of the answer as "
        "`from` of the next call; wait_seconds waits for something new."},
-      {"inputSchema", schema({{"process_id", process_property()},
-                              {"from", property("integer", "Where to begin; without it, at the beginning")},
-                              {"wait_seconds", property("number", "How long to wait for something new: 0 to 60")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"process_id"})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"process_id", property("string", "")},
-                               {"state", one_of({"running", "exited"}, "")},
-                               {"stdout", property("string", "")},
-                               {"stderr", property("string", "")},
-                               {"next", property("integer", "Where the next call begins")},
-                               {"more", property("boolean", "There is more already")},
-                               {"lost", property("boolean", "What came before this is not kept any more")},
-                               {"exit_code", property("integer", "-1 when it took too long")},
-                               {"signal", nullable("string", "That ended it")},
-                               {"timed_out", property("boolean", "")},
-                               {"duration_ms", property("integer", "")},
-                               {"note", property("string", "What ended it, other than itself")}},
-                              {"session_id", "process_id", "state", "stdout", "stderr", "next"})},
+      {"inputSchema",
+       session_schema(languages,
+                      {{"process_id", process_property()},
+                       {"from", property("integer", "Where to begin; without it, at the beginning")},
+                       {"wait_seconds", property("number", "How long to wait for something new: 0 to 60")}},
+                      {"process_id"})},
+      {"outputSchema", end_schema({{"session_id", property("string", "")},
+                                   {"process_id", property("string", "")},
+                                   {"stdout", property("string", "")},
+                                   {"stderr", property("string", "")},
+                                   {"next", property("integer", "Where the next call begins")},
+                                   {"more", property("boolean", "There is more already")},
+                                   {"lost", property("boolean", "What came before this is not kept any more")}},
+                                  {"session_id", "process_id", "state", "stdout", "stderr", "next"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = process_output;
   return tool;
@@ -352,19 +352,9 @@ Tool stop_process_tool(const config::Languages& languages) {
       {"name", "stop_process"},
       {"title", "Stop a process"},
       {"description", "Ends a process in the background and all that it started. Its output can still be read."},
-      {"inputSchema", schema({{"process_id", process_property()},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"process_id"})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"process_id", property("string", "")},
-                               {"state", one_of({"running", "exited"}, "")},
-                               {"exit_code", property("integer", "")},
-                               {"signal", nullable("string", "That ended it")},
-                               {"timed_out", property("boolean", "")},
-                               {"duration_ms", property("integer", "")},
-                               {"note", property("string", "")}},
-                              {"session_id", "process_id", "state"})},
+      {"inputSchema", session_schema(languages, {{"process_id", process_property()}}, {"process_id"})},
+      {"outputSchema", end_schema({{"session_id", property("string", "")}, {"process_id", property("string", "")}},
+                                  {"session_id", "process_id", "state"})},
       {"annotations", annotations({.destructive = true, .idempotent = true})}};
   tool.run = stop_process;
   return tool;

@@ -51,7 +51,22 @@ Task<Or<>> write_file(Workshop& workshop, Call& call, json::object arguments) {
   co_return result;
 }
 
-// --- list_files
+// --- list_files and delete_file
+
+struct TreeRequest {
+  SessionArgument session;
+  std::string path;
+  sandbox::Recursive recursive = sandbox::Recursive::no;
+};
+
+Result<TreeRequest> parse_tree(const Workshop& workshop, const json::object& arguments, Whole whole) {
+  TreeRequest request;
+  COVE_TRY(request.session, session_argument(arguments, workshop.languages));
+  COVE_TRY(request.path, workspace_path(arguments, whole));
+  COVE_TRY(const auto recursive, flag_argument(arguments, "recursive"));
+  if (recursive) request.recursive = sandbox::Recursive::yes;
+  return request;
+}
 
 json::object shown(const sandbox::FileEntry& entry) {
   json::object one{{"path", entry.path}, {"type", entry.type}, {"size", entry.size}, {"modified", entry.modified}};
@@ -66,16 +81,12 @@ std::string line_of(const sandbox::FileEntry& entry) {
 }
 
 Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return tool_error(target.error().message);
-  const auto path = workspace_path(arguments, Whole::yes);
-  if (!path) co_return tool_error(path.error().message);
-  const auto recursive = flag_argument(arguments, "recursive");
-  if (!recursive) co_return tool_error(recursive.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
+  const auto request = parse_tree(workshop, arguments, Whole::yes);
+  if (!request) co_return tool_error(request.error().message);
+  const auto session = co_await workshop.sessions.open_existing(call, request->session);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
-  const auto listing = co_await files.list(*path, *recursive ? sandbox::Recursive::yes : sandbox::Recursive::no);
+  const auto listing = co_await files.list(request->path, request->recursive);
   if (!listing) co_return tool_error(file_trouble(listing.error()));
   json::array entries;
   std::string text;
@@ -87,27 +98,21 @@ Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
   if (listing->truncated) text += "[there is more: list a directory in it]\n";
   text += "Session: " + session->id;
   co_return answer(std::move(text), {{"session_id", session->id},
-                                     {"path", *path},
+                                     {"path", request->path},
                                      {"entries", std::move(entries)},
                                      {"truncated", listing->truncated}});
 }
 
-// --- delete_file
-
 Task<Or<>> delete_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return tool_error(target.error().message);
-  const auto path = workspace_path(arguments, Whole::no);
-  if (!path) co_return tool_error(path.error().message);
-  const auto recursive = flag_argument(arguments, "recursive");
-  if (!recursive) co_return tool_error(recursive.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
+  const auto request = parse_tree(workshop, arguments, Whole::no);
+  if (!request) co_return tool_error(request.error().message);
+  const auto session = co_await workshop.sessions.open_existing(call, request->session);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
-  const auto removed = co_await files.remove(*path, *recursive ? sandbox::Recursive::yes : sandbox::Recursive::no);
+  const auto removed = co_await files.remove(request->path, request->recursive);
   if (!removed) co_return tool_error(file_trouble(removed.error()));
-  co_return answer(fmt::format("/workspace/{} is deleted.\nSession: {}", *path, session->id),
-                   {{"session_id", session->id}, {"path", *path}, {"deleted", true}});
+  co_return answer(fmt::format("/workspace/{} is deleted.\nSession: {}", request->path, session->id),
+                   {{"session_id", session->id}, {"path", request->path}, {"deleted", true}});
 }
 
 }  // namespace
@@ -122,13 +127,12 @@ Tool write_file_tool(const config::Languages& languages) {
        "directory. Directories on the way are made; a file that is there is replaced, or added to with append. It "
        "stays "
        "until the session ends."},
-      {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
-                              {"content", property("string", "All of it")},
-                              {"encoding", one_of({"utf-8", "base64"}, "base64 for what is not text")},
-                              {"append", property("boolean", "Add to the end of the file")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"path", "content"})},
+      {"inputSchema", session_schema(languages,
+                                     {{"path", property("string", "Relative to /workspace")},
+                                      {"content", property("string", "All of it")},
+                                      {"encoding", one_of({"utf-8", "base64"}, "base64 for what is not text")},
+                                      {"append", property("boolean", "Add to the end of the file")}},
+                                     {"path", "content"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "Relative to /workspace")},
                                {"size", property("integer", "Bytes the file has now")},
@@ -154,11 +158,11 @@ Tool list_files_tool(const config::Languages& languages) {
       {"description",
        "Lists a directory of a session's workspace, with recursive also what is in the directories in it: 1000 entries "
        "at the most, in the order of their names."},
-      {"inputSchema", schema({{"path", property("string", "Relative to /workspace; without it all of the workspace")},
-                              {"recursive", property("boolean", "Also what is in directories")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {})},
+      {"inputSchema",
+       session_schema(languages,
+                      {{"path", property("string", "Relative to /workspace; without it all of the workspace")},
+                       {"recursive", property("boolean", "Also what is in directories")}},
+                      {})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "What was listed, relative to /workspace")},
                                {"entries", list_of(entry, "")},
@@ -171,22 +175,22 @@ Tool list_files_tool(const config::Languages& languages) {
 
 Tool delete_file_tool(const config::Languages& languages) {
   Tool tool;
-  tool.definition = {{"name", "delete_file"},
-                     {"title", "Delete a file"},
-                     {"description",
-                      "Deletes a file, a link or an empty directory of a session's workspace; with recursive a "
-                      "directory and everything "
-                      "in it. It cannot be taken back."},
-                     {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
-                                             {"recursive", property("boolean", "A directory with all that is in it")},
-                                             {"session_id", session_property()},
-                                             {"language", language_property(languages, "python")}},
-                                            {"path"})},
-                     {"outputSchema", schema({{"session_id", property("string", "")},
-                                              {"path", property("string", "Relative to /workspace")},
-                                              {"deleted", property("boolean", "")}},
-                                             {"session_id", "path", "deleted"})},
-                     {"annotations", annotations({.destructive = true, .idempotent = true})}};
+  tool.definition = {
+      {"name", "delete_file"},
+      {"title", "Delete a file"},
+      {"description",
+       "Deletes a file, a link or an empty directory of a session's workspace; with recursive a "
+       "directory and everything "
+       "in it. It cannot be taken back."},
+      {"inputSchema", session_schema(languages,
+                                     {{"path", property("string", "Relative to /workspace")},
+                                      {"recursive", property("boolean", "A directory with all that is in it")}},
+                                     {"path"})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"path", property("string", "Relative to /workspace")},
+                               {"deleted", property("boolean", "")}},
+                              {"session_id", "path", "deleted"})},
+      {"annotations", annotations({.destructive = true, .idempotent = true})}};
   tool.run = delete_file;
   tool.makes_files = true;
   return tool;

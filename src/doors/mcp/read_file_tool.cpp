@@ -189,7 +189,7 @@ Task<Or<>> read_file(Workshop& workshop, Call& call, json::object arguments) {
   if (!target) co_return tool_error(target.error().message);
   const auto request = parse_read(arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
+  const auto session = co_await workshop.sessions.open_existing(call, *target);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   if (request->first_line) co_return co_await read_lines(files, *session, *request);
@@ -208,14 +208,14 @@ Tool read_file_tool(const config::Languages& languages) {
        "last_line, or for bytes with offset and limit (512 KiB at the most), and go on at next_offset. What is not "
        "text "
        "comes as base64, an image of up to 1 MiB as an image."},
-      {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
-                              {"first_line", property("integer", "Counted from 1")},
-                              {"last_line", property("integer", "This one included")},
-                              {"offset", property("integer", "The first byte, counted from 0")},
-                              {"limit", property("integer", "The most bytes, up to 524288; 65536 if not given")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"path"})},
+      {"inputSchema",
+       session_schema(languages,
+                      {{"path", property("string", "Relative to /workspace")},
+                       {"first_line", property("integer", "Counted from 1")},
+                       {"last_line", property("integer", "This one included")},
+                       {"offset", property("integer", "The first byte, counted from 0")},
+                       {"limit", property("integer", "The most bytes, up to 524288; 65536 if not given")}},
+                      {"path"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "Relative to /workspace")},
                                {"size", property("integer", "Bytes of the whole file")},

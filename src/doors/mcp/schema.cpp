@@ -4,8 +4,7 @@ namespace cove::doors::mcp {
 
 namespace json = boost::json;
 
-json::object schema(std::initializer_list<std::pair<std::string_view, json::object>> properties,
-                    std::initializer_list<std::string_view> required) {
+json::object schema(Properties properties, Names required) {
   json::object all;
   for (const auto& [name, property] : properties) all[name] = property;
   json::object out{{"type", "object"}, {"properties", std::move(all)}};
@@ -14,6 +13,17 @@ json::object schema(std::initializer_list<std::pair<std::string_view, json::obje
   for (const auto name : required) needed.emplace_back(name);
   out["required"] = std::move(needed);
   return out;
+}
+
+json::object with_properties(json::object schema, Properties properties) {
+  auto& all = schema["properties"].as_object();
+  for (const auto& [name, property] : properties) all[name] = property;
+  return schema;
+}
+
+json::object session_schema(const config::Languages& languages, Properties properties, Names required) {
+  return with_properties(schema(properties, required),
+                         {{"session_id", session_property()}, {"language", language_property(languages, "python")}});
 }
 
 json::object property(std::string_view type, std::string_view description) {

@@ -9,9 +9,14 @@
 
 namespace cove::doors::mcp {
 
-// The words of JSON Schema that tools describe themselves with.
-boost::json::object schema(std::initializer_list<std::pair<std::string_view, boost::json::object>> properties,
-                           std::initializer_list<std::string_view> required);
+// JSON Schema, as far as tools describe their arguments and answers with it.
+using Properties = std::initializer_list<std::pair<std::string_view, boost::json::object>>;
+using Names = std::initializer_list<std::string_view>;
+boost::json::object schema(Properties properties, Names required);
+// The arguments of a tool that works in a session: its own, then `session_id` and `language`.
+boost::json::object session_schema(const config::Languages& languages, Properties properties, Names required);
+// Adds properties to a schema.
+boost::json::object with_properties(boost::json::object schema, Properties properties);
 boost::json::object property(std::string_view type, std::string_view description);
 boost::json::object nullable(std::string_view type, std::string_view description);
 boost::json::object list_of(boost::json::object items, std::string_view description);

@@ -218,8 +218,7 @@ Tool interrupt_tool(const config::Languages& languages) {
       {"description",
        "Stops the code or the command that runs in a session now, without waiting for it. Live interpreters keep their "
        "variables; processes in the background go on."},
-      {"inputSchema",
-       schema({{"session_id", session_property()}, {"language", language_property(languages, "python")}}, {})},
+      {"inputSchema", session_schema(languages, {}, {})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"interrupted", property("integer", "How many things were running")}},
                               {"session_id", "interrupted"})},

@@ -181,12 +181,11 @@ std::string Sessions::remember(const Key& key, const sandbox::Registry::Ensured&
   return note;
 }
 
-Task<Result<Session>> Sessions::open_existing(Call& call, std::string name, std::string language) {
-  if (!name.empty()) {
-    const auto there = co_await find(call, name, language);
-    if (!there) co_return tl::unexpected<Error>(there.error());
+Task<Result<Session>> Sessions::open_existing(Call& call, SessionArgument which) {
+  if (!which.name.empty()) {
+    COVE_CO_CHECK(co_await find(call, which.name, which.language));
   }
-  co_return co_await open(call, std::move(name), std::move(language));
+  co_return co_await open(call, which.name, which.language);
 }
 
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call, std::string name,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "doors/mcp/arguments.hpp"
 #include "mcp/peer.hpp"
 #include "packages/installs.hpp"
 #include "run/caller.hpp"
@@ -53,7 +54,7 @@ class Sessions {
   Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language,
                              Begin begin = Begin::where_it_was);
   // The same for what needs something to be there already. Errc::not_found for a name that is nobody's.
-  Task<Result<Session>> open_existing(cove::mcp::Call& call, std::string name, std::string language);
+  Task<Result<Session>> open_existing(cove::mcp::Call& call, SessionArgument which);
   // Without waiting for a turn, for what must not wait: whoever has it may be waiting for this. Errc::not_found.
   Task<Result<std::shared_ptr<sandbox::Sandbox>>> find(const cove::mcp::Call& call, std::string name,
                                                        std::string language);
