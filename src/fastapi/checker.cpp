@@ -40,7 +40,7 @@ bool is_json(std::string_view content_type) {
 }  // namespace
 
 // Of what was sent; a caller knows the rest.
-constexpr std::size_t kMostEchoed = std::size_t{64} << 10;
+constexpr std::size_t kMaxEchoed = std::size_t{64} << 10;
 
 std::string place(std::string_view above, std::string_view name) {
   return fmt::format("{},{}", above, json_text(name));
@@ -50,7 +50,7 @@ void Checker::complain(std::string_view type, std::string_view loc, std::string_
                        std::string_view ctx) {
   if (!list_.empty()) list_ += ',';
   list_ += fmt::format(R"({{"type":"{}","loc":[{}],"msg":{},"input":{})", type, loc, json_text(message),
-                       input.size() > kMostEchoed ? "null" : input);
+                       input.size() > kMaxEchoed ? "null" : input);
   if (!ctx.empty()) list_ += fmt::format(R"(,"ctx":{})", ctx);
   list_ += '}';
 }

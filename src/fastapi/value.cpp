@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kDepth = 900;    // Python gives up at about a thousand
 constexpr std::size_t kDigits = 4300;  // as sys.get_int_max_str_digits()
-constexpr std::size_t kMostValues = 100'000;
+constexpr std::size_t kMaxValues = 100'000;
 
 void append_utf8(std::string& out, std::uint32_t c) {
   const auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
@@ -78,7 +78,7 @@ class Parser {
   }
 
   bool scan(std::size_t& at, Value& out, std::size_t depth) {
-    if (depth > kDepth || ++values_ > kMostValues) return give_up();
+    if (depth > kDepth || ++values_ > kMaxValues) return give_up();
     if (at >= text_.size()) return refuse("Expecting value", at);
     const auto word = [&](std::string_view wanted, Value::Kind kind) {
       if (text_.substr(at, wanted.size()) != wanted) return false;

@@ -19,8 +19,8 @@ constexpr std::size_t kMaxInBatch = 100;
 constexpr std::size_t kMaxBatchBytes = std::size_t{8} << 20;  // of the answers
 constexpr std::size_t kMaxCapabilities = std::size_t{64} << 10;
 constexpr std::size_t kMaxCalls = 256;  // of one client at once
-constexpr std::size_t kMaxWishes = 100;
-constexpr std::chrono::milliseconds kLookForEnd{500};
+constexpr std::size_t kMaxSubscriptions = 100;
+constexpr std::chrono::milliseconds kPollInterval{500};
 constexpr std::array<std::string_view, 7> kRemoved{
     "initialize", "ping",        "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
     "tasks/list", "tasks/result"};
@@ -40,7 +40,7 @@ tl::unexpected<Fault> unknown_method(std::string_view method) {
   return fault(Code::method_not_found, fmt::format("Method not found: {}", method));
 }
 
-Or<Subscriptions> read_wishes(const json::object& params) {
+Or<Subscriptions> read_subscriptions(const json::object& params) {
   const auto* asked = params.if_contains("notifications");
   if (asked == nullptr || !asked->is_object())
     return fault(Code::invalid_params, "Invalid params: notifications must be an object");
@@ -57,10 +57,10 @@ Or<Subscriptions> read_wishes(const json::object& params) {
        {std::pair{"resourceSubscriptions", &subscriptions.uris}, {"taskIds", &subscriptions.tasks}}) {
     const auto* value = asked->as_object().if_contains(name);
     if (value == nullptr) continue;
-    const auto refused =
-        fault(Code::invalid_params,
-              fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMaxWishes));
-    if (!value->is_array() || value->as_array().size() > kMaxWishes) return refused;
+    const auto refused = fault(
+        Code::invalid_params,
+        fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMaxSubscriptions));
+    if (!value->is_array() || value->as_array().size() > kMaxSubscriptions) return refused;
     for (const auto& element : value->as_array()) {
       if (!element.is_string()) return refused;
       into->emplace(element.as_string());
@@ -69,7 +69,7 @@ Or<Subscriptions> read_wishes(const json::object& params) {
   return subscriptions;
 }
 
-json::object said_of(const Subscriptions& subscriptions) {
+json::object to_json(const Subscriptions& subscriptions) {
   json::object said;
   if (subscriptions.tools) said["toolsListChanged"] = true;
   if (subscriptions.prompts) said["promptsListChanged"] = true;
@@ -145,8 +145,8 @@ void Peer::notify(std::string_view method, json::object params) {
   if (ready_ && spoken_on_) spoken_on_->send(notification_message(method, std::move(params)));
 }
 
-void Peer::hang_up() {
-  hung_up_ = true;
+void Peer::disconnect() {
+  disconnected_ = true;
   for (const auto& [id, call] : calls_) call->changed().notify_all();
 }
 
@@ -208,7 +208,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   call->params = std::move(message->params);
   call->capabilities = capabilities_;
   call->level_ = level_;
-  call->subscriber = ear_;
+  call->subscriber = subscriber_;
   if (initialized() && outlet->carries_everything()) call->ask_by(inquiry_);
   if (const auto* meta = meta_of(call->params)) {
     const auto* token = meta->if_contains("progressToken");
@@ -288,9 +288,9 @@ Or<> Peer::initialize(const json::object& params) {
   const auto tell = [weak = weak_from_this()](std::string_view method, json::object news) {
     if (const auto peer = weak.lock()) peer->notify(method, std::move(news));
   };
-  ear_ = std::make_shared<Subscriber>(Subscriber{
+  subscriber_ = std::make_shared<Subscriber>(Subscriber{
       .tenant = options_.tenant, .subscriptions = {.tools = true, .prompts = true, .resources = true}, .tell = tell});
-  service_.notifier().join(ear_);
+  service_.notifier().join(subscriber_);
   return json::object{{"protocolVersion", name_of(*revision_)},
                       {"capabilities", service_.capabilities(*revision_)},
                       {"serverInfo", service_.info()},
@@ -306,7 +306,7 @@ Or<> Peer::discover() const {
 Task<Or<>> Peer::listen(Call& call) {
   if (!call.outlet_->carries_everything())
     co_return fault(Code::invalid_request, "Invalid request: who listens must accept text/event-stream");
-  auto subscriptions = read_wishes(call.params);
+  auto subscriptions = read_subscriptions(call.params);
   if (!subscriptions) co_return tl::unexpected<Fault>(subscriptions.error());
   if (auto honoured = co_await service_.honour(call, *subscriptions); !honoured) co_return honoured;
   json::object mark;
@@ -318,11 +318,11 @@ Task<Or<>> Peer::listen(Call& call) {
     news["_meta"] = mark;
     call.tell(notification_message(method, std::move(news)));
   };
-  subscriber->tell("notifications/subscriptions/acknowledged", {{"notifications", said_of(*subscriptions)}});
+  subscriber->tell("notifications/subscriptions/acknowledged", {{"notifications", to_json(*subscriptions)}});
   subscriber->subscriptions = std::move(*subscriptions);
   service_.notifier().join(subscriber);
-  while (!call.cancelled() && !hung_up_ && !service_.ending())
-    co_await call.changed().wait_until(std::chrono::steady_clock::now() + kLookForEnd);
+  while (!call.cancelled() && !disconnected_ && !service_.ending())
+    co_await call.changed().wait_until(std::chrono::steady_clock::now() + kPollInterval);
   co_return json::object{{"_meta", mark}};
 }
 

@@ -81,7 +81,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // Reaches a client that has said that it is initialized.
   void notify(std::string_view method, boost::json::object params);
   // Ends what would go on for as long as the client listens; the rest is served to its end.
-  void hang_up();
+  void disconnect();
   // Ends whatever is being served; nothing is answered any more.
   void cancel_all();
 
@@ -112,8 +112,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id
   std::shared_ptr<Inquiry> inquiry_;
   std::shared_ptr<Outlet> spoken_on_;
-  std::shared_ptr<Subscriber> ear_;
-  bool hung_up_ = false;
+  std::shared_ptr<Subscriber> subscriber_;
+  bool disconnected_ = false;
   bool ready_ = false;  // it said so after `initialize`
 };
 

@@ -125,7 +125,7 @@ Or<milliseconds> Tasks::life_for(const Call& call) const {
   const auto asked = ttl->is_number() ? ttl->to_number<std::int64_t>(wrong) : -1;
   if (wrong || asked < 0)
     return fault(Code::invalid_params, "Invalid params: task.ttl must be a number of milliseconds");
-  return std::clamp(milliseconds(asked), milliseconds(1000), options_.longest_life);
+  return std::clamp(milliseconds(asked), milliseconds(1000), options_.max_life);
 }
 
 bool Tasks::fits(const std::string& tenant, std::size_t more) const {
@@ -141,13 +141,13 @@ bool Tasks::fits(const std::string& tenant, std::size_t more) const {
   return mine <= options_.most && my_bytes <= options_.tenant_bytes && bytes <= options_.bytes;
 }
 
-bool Tasks::room_for(const Call& call) const {
+bool Tasks::has_capacity_for(const Call& call) const {
   return fits(call.tenant, 1) || std::ranges::any_of(entries_, [&](const auto& entry) {
            return entry.second->call->tenant == call.tenant && entry.second->over();
          });
 }
 
-void Tasks::make_room(const std::string& tenant, std::size_t more) {
+void Tasks::evict_finished(const std::string& tenant, std::size_t more) {
   while (!fits(tenant, more)) {
     std::shared_ptr<Entry> oldest;
     for (const auto& [id, entry] : entries_) {
@@ -163,7 +163,7 @@ void Tasks::make_room(const std::string& tenant, std::size_t more) {
 Task<Or<>> Tasks::begin(Call& call, Work work, milliseconds patience) {
   const auto life = life_for(call);
   if (!life) co_return tl::unexpected<Fault>(life.error());
-  make_room(call.tenant, 1);
+  evict_finished(call.tenant, 1);
   if (!fits(call.tenant, 1))
     co_return fault(Code::internal,
                     fmt::format("More than {} tasks at once: wait until some have ended", options_.most));
@@ -231,7 +231,7 @@ void Tasks::finish(Entry& entry, Or<> outcome) {
   entry.open.clear();
   const bool failed = !*entry.outcome || (!modern(entry.call->revision) && is_error(**entry.outcome));
   change(entry, failed ? "failed" : "completed", *entry.outcome ? "" : entry.outcome->error().message);
-  make_room(entry.call->tenant, 0);
+  evict_finished(entry.call->tenant, 0);
 }
 
 void Tasks::cancel(Entry& entry) {

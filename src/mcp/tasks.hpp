@@ -28,7 +28,7 @@ class Tasks {
     std::size_t tenant_bytes = std::size_t{64} << 20;
     std::size_t bytes = std::size_t{256} << 20;
     std::chrono::milliseconds life{std::chrono::hours(1)};
-    std::chrono::milliseconds longest_life{std::chrono::hours(24)};
+    std::chrono::milliseconds max_life{std::chrono::hours(24)};
     std::chrono::milliseconds poll{500};
   };
   // What is to be done. The call is the task's own: cancelled when the task is; it tells of nothing, and what it asks
@@ -43,7 +43,7 @@ class Tasks {
   // it, as if there had been none.
   Task<Or<>> begin(Call& call, Work work, std::chrono::milliseconds patience);
   // Whether the caller may begin another.
-  [[nodiscard]] bool room_for(const Call& call) const;
+  [[nodiscard]] bool has_capacity_for(const Call& call) const;
   // tasks/get, tasks/result, tasks/list, tasks/cancel, tasks/update: those that the call's revision has.
   Task<Or<>> serve(Call& call);
   // Whether the caller may hear of it.
@@ -62,7 +62,7 @@ class Tasks {
   void change(Entry& entry, std::string_view status, std::string message);
   void finish(Entry& entry, Or<> outcome);
   // Those that are over and were begun first go, as long as there is too much of the tenant's.
-  void make_room(const std::string& tenant, std::size_t more);
+  void evict_finished(const std::string& tenant, std::size_t more);
   [[nodiscard]] bool fits(const std::string& tenant, std::size_t more) const;
   void cancel(Entry& entry);
   Or<> list(const Call& call) const;

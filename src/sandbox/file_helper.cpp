@@ -11,7 +11,7 @@ constexpr std::size_t kBatch = 256U << 10;
 constexpr std::size_t kLineLimit = 64U << 10;
 constexpr std::size_t kAnswerLimit = 16U << 20;
 constexpr std::size_t kErrorLimit = 64U << 10;
-constexpr std::chrono::milliseconds kLookAgain{250};
+constexpr std::chrono::milliseconds kRetryInterval{250};
 
 }  // namespace
 
@@ -68,7 +68,7 @@ bool FileHelper::take() {
 }
 
 async::Task<> FileHelper::wait_for_more() {
-  co_await process_->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  co_await process_->changed().wait_until(std::chrono::steady_clock::now() + kRetryInterval);
   if (abandoned_()) over_ = true;
 }
 

@@ -14,7 +14,7 @@ using fastapi::kBody;
 using fastapi::place;
 using std::chrono::milliseconds;
 
-constexpr auto kNoMost = std::numeric_limits<std::int64_t>::max();
+constexpr auto kNoMax = std::numeric_limits<std::int64_t>::max();
 
 void check_files(Checker& checker, const Value* value, const std::string& loc, std::vector<FileReference>& out) {
   if (value == nullptr) return;
@@ -37,7 +37,7 @@ void check_files(Checker& checker, const Value* value, const std::string& loc, s
 // Leaves `timeout` as it is when the body has none.
 void check_timeout(Checker& checker, const Value& body, milliseconds& timeout) {
   std::int64_t given = timeout.count();
-  checker.whole(body.member("timeout_ms"), place(kBody, "timeout_ms"), 1, kNoMost, given);
+  checker.whole(body.member("timeout_ms"), place(kBody, "timeout_ms"), 1, kNoMax, given);
   timeout = milliseconds(given);
 }
 

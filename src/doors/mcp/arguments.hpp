@@ -14,17 +14,17 @@ namespace cove::doors::mcp {
 
 // The arguments of a call, each of the type that its tool says. Errc::invalid names the one that is not.
 Result<std::optional<std::string>> text_argument(const boost::json::object& arguments, std::string_view name);
-Result<std::string> needed_text(const boost::json::object& arguments, std::string_view name);
+Result<std::string> required_text(const boost::json::object& arguments, std::string_view name);
 Result<bool> flag_argument(const boost::json::object& arguments, std::string_view name);
 Result<std::optional<double>> number_argument(const boost::json::object& arguments, std::string_view name);
-struct Span {
-  std::uint64_t least = 0;
-  std::uint64_t most = 0;
+struct IntegerRange {
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;
 };
 // A number without a fraction.
-Result<std::optional<std::uint64_t>> whole_argument(const boost::json::object& arguments, std::string_view name,
-                                                    Span span);
-Result<std::vector<std::string>> texts_argument(const boost::json::object& arguments, std::string_view name);
+Result<std::optional<std::uint64_t>> integer_argument(const boost::json::object& arguments, std::string_view name,
+                                                      IntegerRange range);
+Result<std::vector<std::string>> strings_argument(const boost::json::object& arguments, std::string_view name);
 // {"NAME": "value"} as "NAME=value".
 Result<std::vector<std::string>> variables_argument(const boost::json::object& arguments, std::string_view name);
 // `language`, which has to be one there is. Errc::invalid lists those.
@@ -42,7 +42,7 @@ Result<std::string> path_argument(std::string path, std::string_view name);
 
 // The argument `path`, relative to /workspace, which itself may be meant where `whole` says so: "". A path that begins
 // with /workspace/ is taken as well: programs inside call it so.
-enum class Whole { yes, no };
-Result<std::string> workspace_path(const boost::json::object& arguments, Whole whole);
+enum class Root { allowed, refused };
+Result<std::string> workspace_path(const boost::json::object& arguments, Root root);
 
 }  // namespace cove::doors::mcp

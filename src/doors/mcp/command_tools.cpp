@@ -19,7 +19,7 @@ using cove::mcp::Or;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{100};
+constexpr milliseconds kPollInterval{100};
 constexpr std::chrono::seconds kEndTime{10};                // for a process to end when it is stopped
 constexpr std::size_t kMaxOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
 constexpr std::size_t kMaxCommand = (std::size_t{128} << 10) - 1;  // as much as one word of a program may have
@@ -36,10 +36,10 @@ struct CommandRequest {
   bool background = false;
 };
 
-Result<CommandRequest> parse(const Workshop& workshop, const json::object& arguments) {
+Result<CommandRequest> parse(const ToolContext& context, const json::object& arguments) {
   CommandRequest request;
-  COVE_TRY(request.session, session_argument(arguments, workshop.languages));
-  COVE_TRY(request.command, needed_text(arguments, "command"));
+  COVE_TRY(request.session, session_argument(arguments, context.languages));
+  COVE_TRY(request.command, required_text(arguments, "command"));
   if (request.command.size() > kMaxCommand)
     return fail(Errc::invalid, fmt::format("Invalid argument: command is larger than {} bytes: write it to a file with "
                                            "write_file, and run that",
@@ -55,7 +55,7 @@ Result<CommandRequest> parse(const Workshop& workshop, const json::object& argum
   COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
   if (seconds && !(*seconds > 0)) return fail(Errc::invalid, "Invalid argument: timeout must be greater than 0");
   if (!request.background) {
-    request.timeout = allowed_time(workshop, arguments);
+    request.timeout = allowed_time(context, arguments);
   } else if (seconds) {
     const std::chrono::duration<double> asked(std::min(*seconds, static_cast<double>(kMaxBackgroundSeconds)));
     request.timeout = std::chrono::ceil<milliseconds>(asked);
@@ -102,7 +102,7 @@ void add_end(json::object& facts, const sandbox::Process& process) {
 }
 
 // Output first, as in a terminal, and then how it ended.
-std::string words_of(const json::object& facts) {
+std::string end_text(const json::object& facts) {
   std::string text;
   for (const auto* stream : {"stdout", "stderr"}) {
     const auto* said = facts.if_contains(stream);
@@ -127,7 +127,7 @@ json::object finished(const Session& session, const sandbox::Process& process, c
                      {"stderr", replace_invalid_utf8(output.err)},
                      {"truncated", {{"stdout", out_cut}, {"stderr", err_cut}}}};
   add_end(facts, process);
-  auto text = words_of(facts);
+  auto text = end_text(facts);
   if (out_cut || err_cut)
     text += fmt::format("\nOutput was cut after {} bytes: send it to a file and read that.", kMaxOutput);
   return answer(text + "\nSession: " + session.id, std::move(facts));
@@ -149,8 +149,8 @@ bool failed_to_start(const sandbox::Process& process) {
   return process.end() && process.end()->reason == sandbox::Reason::not_started;
 }
 
-Task<Or<>> run_in_background(Workshop& workshop, Call& call, const Session& session, CommandRequest request) {
-  if (const auto allowed = run::admit_background(workshop.services, principal_of(call)); !allowed)
+Task<Or<>> run_in_background(ToolContext& context, Call& call, const Session& session, CommandRequest request) {
+  if (const auto allowed = run::admit_background(context.services, principal_of(call)); !allowed)
     co_return tool_error(allowed.error().message);
   auto spec = spec_of(std::move(request), call);
   spec.process.abandoned = [&call] { return call.cancelled(); };
@@ -161,13 +161,13 @@ Task<Or<>> run_in_background(Workshop& workshop, Call& call, const Session& sess
   co_return not_started(**started);
 }
 
-Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
-  auto request = parse(workshop, arguments);
+Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments) {
+  auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open(call, request->session.name, request->session.language);
+  const auto session = co_await context.sessions.open(call, request->session.name, request->session.language);
   if (!session) co_return tool_error(session.error().message);
-  if (request->background) co_return co_await run_in_background(workshop, call, *session, std::move(*request));
-  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  if (request->background) co_return co_await run_in_background(context, call, *session, std::move(*request));
+  const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
   auto run = co_await run::Run::begin(caller_of(call), session->sandbox, spec_of(std::move(*request), call));
   if (!run) co_return tool_error(run.error().message);
@@ -180,18 +180,18 @@ Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
 
 // --- those in the background
 
-struct Named {
+struct FoundProcess {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   std::shared_ptr<sandbox::Process> process;
 };
 
 // They do not wait for whatever runs in the session: that may be what they are about.
-Task<Result<Named>> find_process(Workshop& workshop, const Call& call, const json::object& arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+Task<Result<FoundProcess>> find_process(ToolContext& context, const Call& call, const json::object& arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tl::unexpected<Error>(target.error());
-  const auto id = needed_text(arguments, "process_id");
+  const auto id = required_text(arguments, "process_id");
   if (!id) co_return tl::unexpected<Error>(id.error());
-  auto found = co_await workshop.sessions.find(call, target->name, target->language);
+  auto found = co_await context.sessions.find(call, target->name, target->language);
   if (!found) co_return tl::unexpected<Error>(found.error());
   const auto number = sandbox::process_number(*id);
   auto process = number ? (*found)->find_process(*number) : nullptr;
@@ -200,11 +200,11 @@ Task<Result<Named>> find_process(Workshop& workshop, const Call& call, const jso
   if (!shown)
     co_return fail(Errc::not_found,
                    fmt::format("Unknown process: {}. run_command with background gives the id of one.", *id));
-  co_return Named{.sandbox = *found, .process = std::move(process)};
+  co_return FoundProcess{.sandbox = *found, .process = std::move(process)};
 }
 
-json::object told(const Named& named, std::uint64_t from) {
-  const auto& process = *named.process;
+json::object output_answer(const FoundProcess& found, std::uint64_t from) {
+  const auto& process = *found.process;
   Output output;
   auto next = std::max(from, process.first_sequence());
   bool more = false;
@@ -217,7 +217,7 @@ json::object told(const Named& named, std::uint64_t from) {
     output.add(event);
     next = event.sequence + 1;
   }
-  json::object facts{{"session_id", named.sandbox->name()},
+  json::object facts{{"session_id", found.sandbox->name()},
                      {"process_id", sandbox::process_id(process.number())},
                      {"stdout", replace_invalid_utf8(output.out)},
                      {"stderr", replace_invalid_utf8(output.err)},
@@ -225,48 +225,48 @@ json::object told(const Named& named, std::uint64_t from) {
                      {"more", more},
                      {"lost", from < process.first_sequence()}};
   add_end(facts, process);
-  auto text = words_of(facts);
+  auto text = end_text(facts);
   if (from < process.first_sequence()) text = "[earlier output is not kept any more]\n" + text;
   if (more) text += "\nThere is more already.";
   text += fmt::format("\nGo on with from: {}", next);
   return answer(std::move(text), std::move(facts));
 }
 
-Task<Or<>> process_output(Workshop& workshop, Call& call, json::object arguments) {
-  const auto from = whole_argument(arguments, "from", {.least = 1, .most = std::uint64_t{1} << 50});
+Task<Or<>> process_output(ToolContext& context, Call& call, json::object arguments) {
+  const auto from = integer_argument(arguments, "from", {.min = 1, .max = std::uint64_t{1} << 50});
   if (!from) co_return tool_error(from.error().message);
   const auto wait = number_argument(arguments, "wait_seconds");
   if (!wait) co_return tool_error(wait.error().message);
   const auto seconds = wait->value_or(0);
   if (!(seconds >= 0) || seconds > static_cast<double>(kMaxWait))
     co_return tool_error(fmt::format("Invalid argument: wait_seconds must be from 0 to {}", kMaxWait));
-  const auto named = co_await find_process(workshop, call, arguments);
-  if (!named) co_return tool_error(named.error().message);
-  const sandbox::Sandbox::Activity activity(named->sandbox);
+  const auto found = co_await find_process(context, call, arguments);
+  if (!found) co_return tool_error(found.error().message);
+  const sandbox::Sandbox::Activity activity(found->sandbox);
   const auto first = from->value_or(1);
   const auto until = Clock::now() + std::chrono::ceil<milliseconds>(std::chrono::duration<double>(seconds));
   // The first event is only that it began.
-  while (named->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !named->process->end() &&
+  while (found->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !found->process->end() &&
          Clock::now() < until && !call.cancelled()) {
-    co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
+    co_await found->process->changed().wait_until(std::min(until, Clock::now() + kPollInterval));
   }
-  co_return told(*named, first);
+  co_return output_answer(*found, first);
 }
 
-Task<Or<>> stop_process(Workshop& workshop, Call& call, json::object arguments) {
-  const auto named = co_await find_process(workshop, call, arguments);
-  if (!named) co_return tool_error(named.error().message);
-  if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
+Task<Or<>> stop_process(ToolContext& context, Call& call, json::object arguments) {
+  const auto found = co_await find_process(context, call, arguments);
+  if (!found) co_return tool_error(found.error().message);
+  if (!found->process->end() && found->sandbox->state() == sandbox::State::paused)
     co_return tool_error("The session is paused: nothing in it can be stopped.");
-  named->process->stop(sandbox::Reason::cancelled);
+  found->process->stop(sandbox::Reason::cancelled);
   const auto until = Clock::now() + kEndTime;
-  while (!named->process->end() && Clock::now() < until)
-    co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
-  named->sandbox->touch();
-  json::object facts{{"session_id", named->sandbox->name()},
-                     {"process_id", sandbox::process_id(named->process->number())}};
-  add_end(facts, *named->process);
-  co_return answer(words_of(facts), std::move(facts));
+  while (!found->process->end() && Clock::now() < until)
+    co_await found->process->changed().wait_until(std::min(until, Clock::now() + kPollInterval));
+  found->sandbox->touch();
+  json::object facts{{"session_id", found->sandbox->name()},
+                     {"process_id", sandbox::process_id(found->process->number())}};
+  add_end(facts, *found->process);
+  co_return answer(end_text(facts), std::move(facts));
 }
 
 json::object process_property() {
@@ -300,7 +300,7 @@ Tool run_command_tool(const config::Languages& languages) {
        session_schema(languages,
                       {{"command", property("string", "As for bash -c")},
                        {"timeout", property("number", "Seconds it may take; in the background without limit")},
-                       {"env", map_of_texts("Environment variables")},
+                       {"env", map_of_strings("Environment variables")},
                        {"stdin", property("string", "What it reads")},
                        {"background", property("boolean", "Return at once, while it runs")}},
                       {"command"})},

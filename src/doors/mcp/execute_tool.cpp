@@ -58,42 +58,42 @@ Result<std::vector<sandbox::NewFile>> files_argument(const json::object& argumen
   return files;
 }
 
-Result<RunRequest> parse(const Workshop& workshop, const json::object& arguments) {
+Result<RunRequest> parse(const ToolContext& context, const json::object& arguments) {
   RunRequest request;
-  COVE_TRY(request.language, language_argument(arguments, workshop.languages));
-  COVE_TRY(request.code, needed_text(arguments, "code"));
+  COVE_TRY(request.language, language_argument(arguments, context.languages));
+  COVE_TRY(request.code, required_text(arguments, "code"));
   COVE_TRY(request.filename, filename_argument(arguments, request.language));
   COVE_TRY(request.save, flag_argument(arguments, "save"));
   if (request.save && request.filename.empty()) request.filename = "main" + request.language.extensions.front();
   COVE_TRY(request.files, files_argument(arguments));
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
-  COVE_TRY(request.arguments, texts_argument(arguments, "args"));
+  COVE_TRY(request.arguments, strings_argument(arguments, "args"));
   COVE_TRY(request.variables, variables_argument(arguments, "env"));
   COVE_CHECK(number_argument(arguments, "timeout"));
-  request.timeout = allowed_time(workshop, arguments);
+  request.timeout = allowed_time(context, arguments);
   return request;
 }
 
-Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
-  auto request = parse(workshop, arguments);
+Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
+  auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
   const auto name = text_argument(arguments, "session_id");
   if (!name) co_return tool_error(name.error().message);
   const auto reset = flag_argument(arguments, "reset_session");
   if (!reset) co_return tool_error(reset.error().message);
-  auto session = co_await workshop.sessions.open(call, name->value_or(""), request->language.name,
-                                                 *reset ? Begin::anew : Begin::where_it_was);
+  auto session =
+      co_await context.sessions.open(call, name->value_or(""), request->language.name, *reset ? Reset::yes : Reset::no);
   if (!session) co_return tool_error(session.error().message);
-  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
-  RunAnswer about{.profile = workshop.services.config()->mcp.profile,
+  RunAnswer about{.profile = context.services.config()->mcp.profile,
                   .language = request->language,
                   .code = request->code,
                   .filename = request->filename,
                   .saved = request->save,
                   .session_id = session->id,
                   .execution_id = RecentOutputs::new_id()};
-  auto record = co_await run(workshop.services, call, *session, std::move(*request));
+  auto record = co_await run(context.services, call, *session, std::move(*request));
   if (!record) co_return tool_error("Execution failed: " + record.error().message);
   if (record->not_started)
     record->notes.back() +=
@@ -101,16 +101,16 @@ Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
                     about.language.name, about.language.package);
   if (!session->note.empty()) record->notes.insert(record->notes.begin(), session->note);
   auto answer = answer_of(about, *record);
-  const auto config = workshop.services.config();
+  const auto config = context.services.config();
   const auto& limits = config->mcp;
-  workshop.outputs.keep({.id = about.execution_id,
-                         .tenant = call.tenant,
-                         .out = std::move(record->out),
-                         .err = std::move(record->err),
-                         .out_cut = record->out_truncated,
-                         .err_cut = record->err_truncated},
-                        {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
-                         .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
+  context.outputs.keep({.id = about.execution_id,
+                        .tenant = call.tenant,
+                        .out = std::move(record->out),
+                        .err = std::move(record->err),
+                        .out_cut = record->out_truncated,
+                        .err_cut = record->err_truncated},
+                       {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
+                        .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
   co_return answer;
 }
 
@@ -130,7 +130,7 @@ json::object input_schema(const config::Languages& languages) {
        {"timeout", property("number", "Seconds the run may take")},
        {"stdin", property("string", "What the program reads; without it, nothing")},
        {"args", list_of({{"type", "string"}}, "Arguments of the program")},
-       {"env", map_of_texts("Environment variables of the program")},
+       {"env", map_of_strings("Environment variables of the program")},
        {"files", list_of(std::move(file), "Files that are written into the workspace first")}},
       {"language", "code"});
 }

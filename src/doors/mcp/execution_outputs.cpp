@@ -42,7 +42,7 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
   std::string_view rest = uri;
   rest.remove_prefix(kScheme.size());
   const auto id = take_until(rest, '/');
-  const auto output = workshop_.outputs.find(call.tenant, id);
+  const auto output = context_.outputs.find(call.tenant, id);
   if (!output || (rest != "stdout" && rest != "stderr")) co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto bytes = rest == "stdout" ? output->out : output->err;
   json::array contents;

@@ -11,7 +11,7 @@ namespace cove::doors::mcp {
 // What executions wrote that did not fit into their answers: execution://ID/stdout and stderr.
 class ExecutionOutputs : public Resources {
  public:
-  explicit ExecutionOutputs(Workshop& workshop) : workshop_(workshop) {}
+  explicit ExecutionOutputs(ToolContext& context) : context_(context) {}
 
   [[nodiscard]] bool knows(std::string_view uri) const override;
   [[nodiscard]] boost::json::array templates() const override;
@@ -22,7 +22,7 @@ class ExecutionOutputs : public Resources {
                                          boost::json::object others) override;
 
  private:
-  Workshop& workshop_;
+  ToolContext& context_;
 };
 
 }  // namespace cove::doors::mcp

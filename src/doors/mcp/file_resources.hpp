@@ -11,12 +11,12 @@
 namespace cove::doors::mcp {
 
 // A file of a session, as a resource names it: workspace://SESSION/PATH.
-struct WorkspacePlace {
+struct WorkspaceAddress {
   std::string session;
   std::string path;  // below /workspace
 };
 // Nothing for another kind of address, and for a path that would lead out.
-std::optional<WorkspacePlace> workspace_place(std::string_view uri);
+std::optional<WorkspaceAddress> parse_workspace_uri(std::string_view uri);
 
 struct ResourceFile {
   std::string path;  // below /workspace
@@ -28,7 +28,7 @@ Task<Result<std::vector<ResourceFile>>> files_of(Services& services, cove::mcp::
 // The files of the caller's sessions.
 class FileResources : public Resources {
  public:
-  FileResources(Workshop& workshop, cove::mcp::Notifier& notifier) : workshop_(workshop), notifier_(notifier) {}
+  FileResources(ToolContext& context, cove::mcp::Notifier& notifier) : context_(context), notifier_(notifier) {}
 
   [[nodiscard]] bool knows(std::string_view uri) const override;
   [[nodiscard]] boost::json::array templates() const override;
@@ -43,7 +43,7 @@ class FileResources : public Resources {
   Task<> follow(std::shared_ptr<sandbox::Sandbox> sandbox, std::string tenant, std::string session);
   [[nodiscard]] bool wanted(const std::string& tenant, const std::string& session) const;
 
-  Workshop& workshop_;
+  ToolContext& context_;
   cove::mcp::Notifier& notifier_;
   // Tenant, session. Shared with those who look: one may be let go after us, when the server ends.
   using Watched = std::set<std::pair<std::string, std::string>>;

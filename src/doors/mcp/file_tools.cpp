@@ -17,7 +17,7 @@ using cove::mcp::Or;
 // --- write_file
 
 Result<std::string> content_of(const json::object& arguments) {
-  COVE_TRY(auto content, needed_text(arguments, "content"));
+  COVE_TRY(auto content, required_text(arguments, "content"));
   COVE_TRY(const auto encoding, text_argument(arguments, "encoding"));
   if (!encoding || *encoding == "utf-8") return content;
   if (*encoding != "base64") return fail(Errc::invalid, "Invalid argument: encoding must be utf-8 or base64");
@@ -27,21 +27,21 @@ Result<std::string> content_of(const json::object& arguments) {
   return std::move(*bytes);
 }
 
-Task<Or<>> write_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+Task<Or<>> write_file(ToolContext& context, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tool_error(target.error().message);
-  const auto path = workspace_path(arguments, Whole::no);
+  const auto path = workspace_path(arguments, Root::refused);
   if (!path) co_return tool_error(path.error().message);
   auto content = content_of(arguments);
   if (!content) co_return tool_error(content.error().message);
   const auto append = flag_argument(arguments, "append");
   if (!append) co_return tool_error(append.error().message);
-  const auto session = co_await workshop.sessions.open(call, target->name, target->language);
+  const auto session = co_await context.sessions.open(call, target->name, target->language);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   const auto mode = *append ? sandbox::WriteMode::append : sandbox::WriteMode::replace;
   const auto written = co_await files.write(*path, std::move(*content), mode);
-  if (!written) co_return tool_error(file_trouble(written.error()));
+  if (!written) co_return tool_error(file_error_text(written.error()));
   auto result = answer(fmt::format("/workspace/{} has {} bytes now.\nSession: {}", *path, written->size, session->id),
                        {{"session_id", session->id},
                         {"path", *path},
@@ -59,10 +59,10 @@ struct TreeRequest {
   sandbox::Recursive recursive = sandbox::Recursive::no;
 };
 
-Result<TreeRequest> parse_tree(const Workshop& workshop, const json::object& arguments, Whole whole) {
+Result<TreeRequest> parse_tree(const ToolContext& context, const json::object& arguments, Root root) {
   TreeRequest request;
-  COVE_TRY(request.session, session_argument(arguments, workshop.languages));
-  COVE_TRY(request.path, workspace_path(arguments, whole));
+  COVE_TRY(request.session, session_argument(arguments, context.languages));
+  COVE_TRY(request.path, workspace_path(arguments, root));
   COVE_TRY(const auto recursive, flag_argument(arguments, "recursive"));
   if (recursive) request.recursive = sandbox::Recursive::yes;
   return request;
@@ -80,14 +80,14 @@ std::string line_of(const sandbox::FileEntry& entry) {
   return fmt::format("{}  {}\n", entry.path, entry.type == "file" ? fmt::format("{} bytes", entry.size) : entry.type);
 }
 
-Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
-  const auto request = parse_tree(workshop, arguments, Whole::yes);
+Task<Or<>> list_files(ToolContext& context, Call& call, json::object arguments) {
+  const auto request = parse_tree(context, arguments, Root::allowed);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, request->session);
+  const auto session = co_await context.sessions.open_existing(call, request->session);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   const auto listing = co_await files.list(request->path, request->recursive);
-  if (!listing) co_return tool_error(file_trouble(listing.error()));
+  if (!listing) co_return tool_error(file_error_text(listing.error()));
   json::array entries;
   std::string text;
   for (const auto& entry : listing->entries) {
@@ -103,14 +103,14 @@ Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
                                      {"truncated", listing->truncated}});
 }
 
-Task<Or<>> delete_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto request = parse_tree(workshop, arguments, Whole::no);
+Task<Or<>> delete_file(ToolContext& context, Call& call, json::object arguments) {
+  const auto request = parse_tree(context, arguments, Root::refused);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, request->session);
+  const auto session = co_await context.sessions.open_existing(call, request->session);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   const auto removed = co_await files.remove(request->path, request->recursive);
-  if (!removed) co_return tool_error(file_trouble(removed.error()));
+  if (!removed) co_return tool_error(file_error_text(removed.error()));
   co_return answer(fmt::format("/workspace/{} is deleted.\nSession: {}", request->path, session->id),
                    {{"session_id", session->id}, {"path", request->path}, {"deleted", true}});
 }

@@ -20,11 +20,11 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxAtOnce = 50;
 constexpr std::size_t kMaxOutput = std::size_t{4} << 10;  // of what pip printed last
-constexpr milliseconds kLook{100};
+constexpr milliseconds kPollInterval{100};
 constexpr std::chrono::seconds kHeartbeat{2};
 
 Result<std::vector<packages::Package>> packages_argument(const json::object& arguments) {
-  COVE_TRY(const auto given, texts_argument(arguments, "packages"));
+  COVE_TRY(const auto given, strings_argument(arguments, "packages"));
   if (given.empty()) return fail(Errc::invalid, "Missing required parameter: packages");
   if (given.size() > kMaxAtOnce)
     return fail(Errc::invalid, fmt::format("Invalid argument: packages has more than {} entries", kMaxAtOnce));
@@ -41,8 +41,8 @@ Result<std::vector<packages::Package>> packages_argument(const json::object& arg
   return packages;
 }
 
-Result<packages::InstallRequest> parse(const Workshop& workshop, const json::object& arguments) {
-  const auto config = workshop.services.config();
+Result<packages::InstallRequest> parse(const ToolContext& context, const json::object& arguments) {
+  const auto config = context.services.config();
   packages::InstallRequest request;
   COVE_TRY(request.packages, packages_argument(arguments));
   COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
@@ -74,8 +74,8 @@ bool is_over(const sandbox::Sandbox& sandbox) {
 }
 
 // To its end, or that of whoever waits for it: what is being fetched for it may take a while to notice.
-Task<json::object> wait(Workshop& workshop, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
-  auto& installs = workshop.services.installs;
+Task<json::object> wait(ToolContext& context, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
+  auto& installs = context.services.installs;
   auto told = Clock::now();
   while (true) {
     auto status = installs.status(*sandbox);
@@ -87,7 +87,7 @@ Task<json::object> wait(Workshop& workshop, Call& call, std::shared_ptr<sandbox:
       told = Clock::now();
       call.progress(word);
     }
-    co_await call.changed().wait_until(Clock::now() + kLook);
+    co_await call.changed().wait_until(Clock::now() + kPollInterval);
   }
 }
 
@@ -125,24 +125,24 @@ json::object done(const Session& session, const json::object& status) {
                 {{"session_id", session.id}, {"installed", std::move(installed)}});
 }
 
-Task<Or<>> install(Workshop& workshop, Call& call, json::object arguments) {
-  auto request = parse(workshop, arguments);
+Task<Or<>> install(ToolContext& context, Call& call, json::object arguments) {
+  auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
   const auto name = text_argument(arguments, "session_id");
   if (!name) co_return tool_error(name.error().message);
   const auto question = question_of(*request);
-  if (workshop.services.config()->mcp.ask_before_install && call.can_ask(question)) {
+  if (context.services.config()->mcp.ask_before_install && call.can_ask(question)) {
     std::vector<Question> questions{question};
     auto asked = co_await call.ask(std::move(questions));
     if (!asked) co_return asked.error();
     if (!agreed(*asked))
       co_return tool_error("Nothing was installed: the user did not agree. Do without these packages.");
   }
-  const auto session = co_await workshop.sessions.open(call, name->value_or(""), "python");
+  const auto session = co_await context.sessions.open(call, name->value_or(""), "python");
   if (!session) co_return tool_error(session.error().message);
-  if (const auto begun = workshop.services.installs.begin(session->sandbox, std::move(*request)); !begun)
+  if (const auto begun = context.services.installs.begin(session->sandbox, std::move(*request)); !begun)
     co_return tool_error(begun.error().message);
-  const auto status = co_await wait(workshop, call, session->sandbox);
+  const auto status = co_await wait(context, call, session->sandbox);
   if (text_of(status, "status") != "completed") co_return failed(status);
   co_return done(*session, status);
 }

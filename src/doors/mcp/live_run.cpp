@@ -19,7 +19,7 @@ using sandbox::Reason;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{100};
+constexpr milliseconds kPollInterval{100};
 constexpr milliseconds kGrace{500};  // for a cell to end when its time is over
 
 struct Interpreter {
@@ -183,11 +183,11 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
     const auto& events = execution->events();
     for (; seen < events.size(); ++seen) reader.read(events[seen]);
     execution->mark_read(seen);
-    reporter.tell();
+    reporter.report();
     if (execution->end()) break;
     if (execution->waits_for_input()) [[maybe_unused]]
       const auto told = kernel->reply_input(std::nullopt);
-    co_await execution->changed().wait_until(Clock::now() + kLook);
+    co_await execution->changed().wait_until(Clock::now() + kPollInterval);
     if (call.cancelled()) kernel->cancel(execution, Reason::cancelled);
   }
   const auto& end = *execution->end();

@@ -22,12 +22,12 @@ constexpr std::size_t kMaxBlocks = kMaxLines + 1000;  // with those that hold se
 
 void OutputReporter::add(Line::Stream stream, std::string_view text) {
   auto& whole = stream == Line::Stream::out ? record_.out : record_.err;
-  const auto kept = text.substr(0, most_ - std::min(most_, whole.size()));
+  const auto kept = text.substr(0, max_bytes_ - std::min(max_bytes_, whole.size()));
   if (kept.size() < text.size()) (stream == Line::Stream::out ? record_.out_truncated : record_.err_truncated) = true;
   whole += kept;
   if (call_.wants_progress()) {
-    news_ += kept;
-    if (news_.size() > 2 * kTail) news_.erase(0, news_.size() - kTail);
+    unreported_ += kept;
+    if (unreported_.size() > 2 * kTail) unreported_.erase(0, unreported_.size() - kTail);
   }
   log(stream, kept);
   auto& part = stream == Line::Stream::out ? out_part_ : err_part_;
@@ -47,9 +47,9 @@ void OutputReporter::add_line(Line::Stream stream, std::string_view text) {
   if (record_.lines_cut) return;
   const auto shown = replace_invalid_utf8(text);
   record_.not_utf8 = record_.not_utf8 || shown != text;
-  const auto fits = fitting(shown, room_);
-  room_ -= std::min(room_, escaped_size(fits) + 2);
-  record_.lines_cut = fits.size() < shown.size() || room_ == 0;
+  const auto fits = fitting(shown, line_bytes_left_);
+  line_bytes_left_ -= std::min(line_bytes_left_, escaped_size(fits) + 2);
+  record_.lines_cut = fits.size() < shown.size() || line_bytes_left_ == 0;
   const bool alone = record_.lines.size() < kMaxLines;
   if (!alone && record_.lines.back().several && record_.lines.back().stream == stream) {
     record_.lines.back().text += '\n';
@@ -61,13 +61,13 @@ void OutputReporter::add_line(Line::Stream stream, std::string_view text) {
   }
 }
 
-void OutputReporter::tell() {
+void OutputReporter::report() {
   const auto now = Clock::now();
-  if (!call_.wants_progress() || now < last_ + kPace || (news_.empty() && now < last_ + kHeartbeat)) return;
+  if (!call_.wants_progress() || now < last_ + kPace || (unreported_.empty() && now < last_ + kHeartbeat)) return;
   last_ = now;
-  if (news_.size() > kTail) news_.erase(0, news_.size() - kTail);
-  call_.progress(news_.empty() ? "running" : replace_invalid_utf8(news_));
-  news_.clear();
+  if (unreported_.size() > kTail) unreported_.erase(0, unreported_.size() - kTail);
+  call_.progress(unreported_.empty() ? "running" : replace_invalid_utf8(unreported_));
+  unreported_.clear();
 }
 
 void OutputReporter::finish() {
@@ -88,7 +88,7 @@ Task<> read_to_end(run::Run& run, OutputReporter& reporter) {
       if (event.kind == sandbox::Event::Kind::out) reporter.add(Line::Stream::out, event.bytes);
       if (event.kind == sandbox::Event::Kind::err) reporter.add(Line::Stream::err, event.bytes);
     }
-    reporter.tell();
+    reporter.report();
     if (batch->over) co_return;
   }
 }

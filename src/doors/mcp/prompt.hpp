@@ -21,6 +21,6 @@ struct Prompt {
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
 
-std::vector<Prompt> all_prompts(Workshop& workshop);
+std::vector<Prompt> all_prompts(ToolContext& context);
 
 }  // namespace cove::doors::mcp

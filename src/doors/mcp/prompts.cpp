@@ -23,7 +23,7 @@ std::string fenced(std::string_view language, std::string_view code) {
   return fmt::format("{}{}\n{}\n{}", fence, language, code, fence);
 }
 
-json::object said(std::string_view description, std::string text) {
+json::object user_message(std::string_view description, std::string text) {
   return {{"description", description},
           {"messages",
            json::array{json::object{{"role", "user"}, {"content", {{"type", "text"}, {"text", std::move(text)}}}}}}};
@@ -40,7 +40,7 @@ Task<Or<>> run_snippet(Call&, json::object arguments) {
       "Run this {} code with the tool execute_code{}, show me its output, and say in one or two sentences what it "
       "does.\n\n{}",
       language, in_session(arguments), fenced(language, text_of(arguments, "code")));
-  co_return said("Run code and show what it prints", std::move(text));
+  co_return user_message("Run code and show what it prints", std::move(text));
 }
 
 Task<Or<>> fix_error(Call&, json::object arguments) {
@@ -50,7 +50,7 @@ Task<Or<>> fix_error(Call&, json::object arguments) {
       "result with the tool execute_code{} until it works. Show the code that works and what was wrong.",
       language, fenced(language, text_of(arguments, "code")), fenced("", text_of(arguments, "error")),
       in_session(arguments));
-  co_return said("Find out why code fails, and mend it", std::move(text));
+  co_return user_message("Find out why code fails, and mend it", std::move(text));
 }
 
 Task<Or<>> analyze_data(Call&, json::object arguments) {
@@ -61,14 +61,14 @@ Task<Or<>> analyze_data(Call&, json::object arguments) {
       "what was found.",
       text_of(arguments, "path"), in_session(arguments),
       question.empty() ? "say what stands out" : "answer: " + question);
-  co_return said("Look into a file of data", std::move(text));
+  co_return user_message("Look into a file of data", std::move(text));
 }
 
 }  // namespace
 
-std::vector<Prompt> all_prompts(Workshop& workshop) {
-  const auto suggest = [&workshop](Call& call, std::string name, json::object others) {
-    return suggestions(workshop, call, std::move(name), std::move(others));
+std::vector<Prompt> all_prompts(ToolContext& context) {
+  const auto suggest = [&context](Call& call, std::string name, json::object others) {
+    return suggestions(context, call, std::move(name), std::move(others));
   };
   const auto session = argument("session_id", "The session to work in", false);
   std::vector<Prompt> prompts;

@@ -30,11 +30,11 @@ struct ReadRequest {
 
 Result<ReadRequest> parse_read(const json::object& arguments) {
   ReadRequest request;
-  COVE_TRY(request.path, workspace_path(arguments, Whole::no));
-  COVE_TRY(const auto offset, whole_argument(arguments, "offset", {.least = 0, .most = std::uint64_t{1} << 50}));
-  COVE_TRY(const auto limit, whole_argument(arguments, "limit", {.least = 1, .most = kMaxRead}));
-  COVE_TRY(const auto first, whole_argument(arguments, "first_line", {.least = 1, .most = std::uint64_t{1} << 50}));
-  COVE_TRY(const auto last, whole_argument(arguments, "last_line", {.least = 1, .most = std::uint64_t{1} << 50}));
+  COVE_TRY(request.path, workspace_path(arguments, Root::refused));
+  COVE_TRY(const auto offset, integer_argument(arguments, "offset", {.min = 0, .max = std::uint64_t{1} << 50}));
+  COVE_TRY(const auto limit, integer_argument(arguments, "limit", {.min = 1, .max = kMaxRead}));
+  COVE_TRY(const auto first, integer_argument(arguments, "first_line", {.min = 1, .max = std::uint64_t{1} << 50}));
+  COVE_TRY(const auto last, integer_argument(arguments, "last_line", {.min = 1, .max = std::uint64_t{1} << 50}));
   if ((first || last) && offset)
     return fail(Errc::invalid, "Invalid argument: offset cannot be given together with lines");
   request.whole = !offset && !limit && !first && !last;
@@ -110,7 +110,7 @@ Task<json::object> read_lines(SessionFiles& files, const Session& session, const
   Lines lines(*request.first_line, request.last_line, request.limit);
   const auto size =
       co_await files.read_through(request.path, [&](std::string_view piece) { return lines.take(piece); });
-  if (!size) co_return tool_error(file_trouble(size.error()));
+  if (!size) co_return tool_error(file_error_text(size.error()));
   if (lines.scanned >= kMaxScanned && lines.last_taken == 0)
     co_return tool_error(fmt::format("first_line is not in the first {} bytes: use offset instead.", kMaxScanned));
   if (lines.last_taken == 0)
@@ -143,7 +143,7 @@ Task<json::object> read_image(const Session& session, const ReadRequest& request
     co_return result;
   }
   const auto piece = co_await files.read(request.path, 0, kMaxImage);
-  if (!piece) co_return tool_error(file_trouble(piece.error()));
+  if (!piece) co_return tool_error(file_error_text(piece.error()));
   auto result = answer(fmt::format("{} of {} bytes", type, piece->bytes.size()), std::move(facts));
   result["content"].as_array().push_back(image_block(piece->bytes, type));
   co_return result;
@@ -151,7 +151,7 @@ Task<json::object> read_image(const Session& session, const ReadRequest& request
 
 Task<json::object> read_piece(SessionFiles& files, const Session& session, const ReadRequest& request) {
   auto piece = co_await files.read(request.path, request.offset, request.limit);
-  if (!piece) co_return tool_error(file_trouble(piece.error()));
+  if (!piece) co_return tool_error(file_error_text(piece.error()));
   if (const auto type = image_type(piece->bytes); request.whole && !type.empty())
     co_return co_await read_image(session, request, files, type, piece->size);
   if (request.offset > piece->size)
@@ -184,12 +184,12 @@ Task<json::object> read_piece(SessionFiles& files, const Session& session, const
   co_return with_note(answer(readable ? bytes : "base64: " + base64(bytes), std::move(facts)), std::move(note));
 }
 
-Task<Or<>> read_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+Task<Or<>> read_file(ToolContext& context, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tool_error(target.error().message);
   const auto request = parse_read(arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, *target);
+  const auto session = co_await context.sessions.open_existing(call, *target);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   if (request->first_line) co_return co_await read_lines(files, *session, *request);

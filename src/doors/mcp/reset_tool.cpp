@@ -12,14 +12,14 @@ namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Or;
 
-Task<Or<>> reset(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> reset(ToolContext& context, Call& call, json::object arguments) {
   const auto language = text_argument(arguments, "language");
   if (!language) co_return tool_error(language.error().message);
   const auto session = text_argument(arguments, "session_id");
   if (!session) co_return tool_error(session.error().message);
   const auto which = language->value_or("all");
-  if (which != "all" && !workshop.languages.by_name(which)) co_return tool_error("Unsupported language: " + which);
-  const auto done = co_await workshop.sessions.reset(call, session->value_or(""), which);
+  if (which != "all" && !context.languages.by_name(which)) co_return tool_error("Unsupported language: " + which);
+  const auto done = co_await context.sessions.reset(call, session->value_or(""), which);
   if (!done) co_return tool_error(done.error().message);
   auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";
   sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));

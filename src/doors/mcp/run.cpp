@@ -16,7 +16,7 @@ namespace {
 using cove::mcp::Call;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLookTime{10};  // for files that were written
+constexpr std::chrono::seconds kScanTime{10};  // for files that were written
 
 // A module of its own kind, which is no code for a console: it begins a line with import or export.
 bool is_module(std::string_view filename, std::string_view code) {
@@ -45,7 +45,7 @@ std::optional<sandbox::KernelLanguage> interpreter_for(const RunRequest& request
 
 // Where code lies that is not to be kept: beside what it would be, so that it finds the same files, and not in the
 // place of one that is kept.
-std::string passing_name(const RunRequest& request) {
+std::string temporary_name(const RunRequest& request) {
   const auto extension = is_module(request) ? std::string(".mjs") : request.language.extensions.front();
   const auto name = request.filename.empty() ? "main" + extension : request.filename;
   const auto base = name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1;
@@ -64,7 +64,7 @@ Task<Result<>> keep_images(Session& session, std::vector<Image> images, RunRecor
     record.files.push_back({.path = files.back().path, .size = files.back().content.size(), .created = true});
   }
   const sandbox::SandboxFiles sandbox_files(session.sandbox,
-                                            [until = Clock::now() + kLookTime] { return Clock::now() > until; });
+                                            [until = Clock::now() + kScanTime] { return Clock::now() > until; });
   const auto written = co_await sandbox_files.put(std::move(files));
   if (!written) co_return tl::unexpected<Error>(written.error());
   co_return Result<>();
@@ -94,7 +94,7 @@ bool keeps_state(const config::Language& language) {
 
 Task<Result<RunRecord>> run(Services& services, Call& call, Session& session, RunRequest request) {
   const auto language = interpreter_for(request);
-  const auto path = request.save ? request.filename : passing_name(request);
+  const auto path = request.save ? request.filename : temporary_name(request);
   auto files = std::move(request.files);
   if (request.save || !language) files.push_back({.path = path, .content = request.code});
   // What the run before was said to have written may have the time of this one.
@@ -119,7 +119,7 @@ Task<Result<RunRecord>> run(Services& services, Call& call, Session& session, Ru
     record.notes.push_back("images that are too large for an answer could not be kept: " + kept.error().message);
   if (!outcome->touched) co_return record;
   const sandbox::SandboxFiles sandbox_files(session.sandbox,
-                                            [until = Clock::now() + kLookTime] { return Clock::now() > until; });
+                                            [until = Clock::now() + kScanTime] { return Clock::now() > until; });
   auto changes = co_await sandbox_files.changes(std::move(wanted));
   if (!changes) {
     record.notes.push_back("which files were written could not be seen: " + changes.error().message);

@@ -50,7 +50,7 @@ json::object one_of(json::array words, std::string_view description) {
   return out;
 }
 
-json::object map_of_texts(std::string_view description) {
+json::object map_of_strings(std::string_view description) {
   auto out = property("object", description);
   out["additionalProperties"] = json::object{{"type", "string"}};
   return out;

@@ -22,7 +22,7 @@ boost::json::object nullable(std::string_view type, std::string_view description
 boost::json::object list_of(boost::json::object items, std::string_view description);
 boost::json::object one_of(boost::json::array words, std::string_view description);
 // {"NAME": "value"}
-boost::json::object map_of_texts(std::string_view description);
+boost::json::object map_of_strings(std::string_view description);
 // The argument `session_id`.
 boost::json::object session_property();
 // Every language, as the argument `language`; `usual` is what it is when it is not given ("": it has to be).

@@ -27,7 +27,7 @@ constexpr std::size_t kMaxSubscriptions = 1000;  // of one tenant
 
 // One kind of resources after the other; a cursor names the kind and the position in it.
 Task<Or<>> CodeService::list_resources(Call& call) {
-  auto place = cove::mcp::place_of(call.params);
+  auto place = cove::mcp::position_of(call.params);
   if (!place) co_return tl::unexpected<Fault>(place.error());
   std::size_t which = 0;
   if (!place->empty()) {
@@ -99,7 +99,7 @@ Task<Or<>> CodeService::unsubscribe(Call& call) {
   if (!call.subscriber) co_return json::object();
   auto& wanted = call.subscriber->subscriptions.uris;
   wanted.erase(*uri);
-  if (const auto place = workspace_place(*uri)) wanted.erase(workspace_uri(place->session, place->path));
+  if (const auto place = parse_workspace_uri(*uri)) wanted.erase(workspace_uri(place->session, place->path));
   co_return json::object();
 }
 

@@ -84,7 +84,7 @@ Task<Result<>> SessionFiles::remove(std::string path, sandbox::Recursive recursi
   co_return co_await here.remove(workspace_path(path), recursive);
 }
 
-std::string file_trouble(const Error& error) {
+std::string file_error_text(const Error& error) {
   if (error.sys_errno == EXDEV)
     return fmt::format("{}. Only what is in the session's /workspace can be used.", error.message);
   switch (error.code) {

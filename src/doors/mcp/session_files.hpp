@@ -42,6 +42,6 @@ class SessionFiles {
 };
 
 // What went wrong with a file, and what to do about it.
-std::string file_trouble(const Error& error);
+std::string file_error_text(const Error& error);
 
 }  // namespace cove::doors::mcp

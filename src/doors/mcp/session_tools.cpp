@@ -24,12 +24,12 @@ bool runs(const sandbox::Process& process, ProcessKind kind) {
 
 // --- create_session
 
-Task<Or<>> create_session(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> create_session(ToolContext& context, Call& call, json::object arguments) {
   const auto given = text_argument(arguments, "session_id");
   if (!given) co_return tool_error(given.error().message);
   if (*given && (*given)->empty()) co_return tool_error("Invalid argument: session_id is empty");
   const auto name = given->value_or(random_name("session-"));
-  const auto session = co_await workshop.sessions.open(call, name, "");
+  const auto session = co_await context.sessions.open(call, name, "");
   if (!session) co_return tool_error(session.error().message);
   const auto expires = iso_time(session->sandbox->expires_unix_ms());
   co_return answer(fmt::format("Session: {}\nIt {}, and ends at {} if it is not used until then.", session->id,
@@ -39,14 +39,14 @@ Task<Or<>> create_session(Workshop& workshop, Call& call, json::object arguments
 
 // --- list_sessions
 
-json::object shown(const Workshop& workshop, const sandbox::Sandbox& sandbox) {
+json::object shown(const ToolContext& context, const sandbox::Sandbox& sandbox) {
   std::size_t background = 0;
   bool busy = false;
   for (const auto& process : sandbox.processes()) {
     background += runs(*process, ProcessKind::background) ? 1 : 0;
     busy = busy || runs(*process, ProcessKind::exec);
   }
-  for (const auto& kernel : workshop.services.registry.kernels().of(sandbox))
+  for (const auto& kernel : context.services.registry.kernels().of(sandbox))
     busy = busy || kernel->state() == sandbox::Kernel::State::busy;
   return {{"session_id", sandbox.name()},
           {"state", name_of(sandbox.state())},
@@ -55,18 +55,18 @@ json::object shown(const Workshop& workshop, const sandbox::Sandbox& sandbox) {
           {"expires_at", iso_time(sandbox.expires_unix_ms())}};
 }
 
-Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*arguments*/) {
+Task<Or<>> list_sessions(ToolContext& context, Call& call, json::object /*arguments*/) {
   json::array sessions;
   std::string text;
   bool more = false;
-  for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
-    if (workshop.sessions.hidden(call, sandbox->name())) continue;
+  for (const auto& sandbox : context.services.registry.of(call.tenant, "")) {
+    if (context.sessions.hidden(call, sandbox->name())) continue;
     if (sandbox->state() == sandbox::State::deleting || sandbox->state() == sandbox::State::gone) continue;
     if (sessions.size() == kMaxListed) {
       more = true;
       break;
     }
-    auto one = shown(workshop, *sandbox);
+    auto one = shown(context, *sandbox);
     text += fmt::format("{}  {}{}\n", sandbox->name(), std::string_view(one.at("state").as_string()),
                         one.at("busy").as_bool() ? ", busy" : "");
     sessions.push_back(std::move(one));
@@ -78,14 +78,14 @@ Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*argument
 
 // --- close_session
 
-Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments) {
-  const auto name = needed_text(arguments, "session_id");
+Task<Or<>> close_session(ToolContext& context, Call& call, json::object arguments) {
+  const auto name = required_text(arguments, "session_id");
   if (!name) co_return tool_error(name.error().message);
   if (name->empty()) co_return tool_error("Invalid argument: session_id is empty");
-  const auto found = co_await workshop.sessions.find(call, *name, "");
+  const auto found = co_await context.sessions.find(call, *name, "");
   if (!found) co_return tool_error(found.error().message);
   // What runs in a session would be lost without a word.
-  const auto facts = shown(workshop, **found);
+  const auto facts = shown(context, **found);
   if (facts.at("busy").as_bool() || facts.at("background_processes").to_number<std::size_t>() > 0) {
     const auto question =
         cove::mcp::elicitation("close", fmt::format("End session {}, in which something runs?", *name),
@@ -99,20 +99,20 @@ Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments)
         co_return tool_error("The session was not ended: the user did not agree.");
     }
   }
-  co_await workshop.services.registry.remove(*found, "deleted");
+  co_await context.services.registry.remove(*found, "deleted");
   co_return answer(fmt::format("Session {} is ended.", *name), {{"session_id", *name}, {"closed", true}});
 }
 
 // --- interrupt
 
-// It does not wait for its turn: who has it is who is meant.
-Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+// It does not wait for its lock: who has it is who is meant.
+Task<Or<>> interrupt(ToolContext& context, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tool_error(target.error().message);
-  const auto found = co_await workshop.sessions.find(call, target->name, target->language);
+  const auto found = co_await context.sessions.find(call, target->name, target->language);
   if (!found) co_return tool_error(found.error().message);
   std::size_t count = 0;
-  for (const auto& kernel : workshop.services.registry.kernels().of(**found)) {
+  for (const auto& kernel : context.services.registry.kernels().of(**found)) {
     if (kernel->state() == sandbox::Kernel::State::busy && kernel->interrupt()) ++count;
   }
   for (const auto& process : (*found)->processes()) {
@@ -127,13 +127,13 @@ Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
 
 // --- list_languages
 
-Task<Or<>> list_languages(Workshop& workshop, Call& /*call*/, json::object /*arguments*/) {
-  const auto* host = workshop.services.registry.templates().find(templates::kHostTemplate);
+Task<Or<>> list_languages(ToolContext& context, Call& /*call*/, json::object /*arguments*/) {
+  const auto* host = context.services.registry.templates().find(templates::kHostTemplate);
   boost::system::error_code wrong;
   const auto there = host != nullptr ? json::parse(host->languages_json, wrong) : json::value(json::array());
   json::array languages;
   std::string text;
-  for (const auto& language : workshop.languages.all()) {
+  for (const auto& language : context.languages.all()) {
     const bool installed =
         !wrong && there.is_array() && std::ranges::count(there.as_array(), json::value(language.name)) > 0;
     const bool live = keeps_state(language);

@@ -59,27 +59,27 @@ Task<std::size_t> end_interpreters(sandbox::Kernels& kernels, std::shared_ptr<sa
 }  // namespace
 
 // Those who want to run in one session, first come first served.
-struct Sessions::Lane {
-  explicit Lane(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
+struct Sessions::LockQueue {
+  explicit LockQueue(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
   async::Signal changed;
   std::deque<std::uint64_t> waiting;
   std::uint64_t next = 0;
 };
 
-Task<std::shared_ptr<void>> Sessions::take_turn(Call& call, std::string key) {
-  std::erase_if(lanes_, [](const auto& lane) { return lane.second.expired(); });
-  auto lane = lanes_[key].lock();
-  if (!lane) lanes_[key] = lane = std::make_shared<Lane>(co_await boost::asio::this_coro::executor);
-  const auto number = lane->next++;
-  lane->waiting.push_back(number);
-  const auto leave = [number](Lane* of) {
+Task<std::shared_ptr<void>> Sessions::lock_session(Call& call, std::string key) {
+  std::erase_if(lock_queues_, [](const auto& queue) { return queue.second.expired(); });
+  auto queue = lock_queues_[key].lock();
+  if (!queue) lock_queues_[key] = queue = std::make_shared<LockQueue>(co_await boost::asio::this_coro::executor);
+  const auto number = queue->next++;
+  queue->waiting.push_back(number);
+  const auto leave = [number](LockQueue* of) {
     std::erase(of->waiting, number);
     of->changed.notify_all();
   };
-  std::shared_ptr<void> turn(lane.get(), [lane, leave](void*) { leave(lane.get()); });
-  while (lane->waiting.front() != number && !call.cancelled())
-    co_await lane->changed.wait_until(Clock::now() + std::chrono::milliseconds(250));
-  co_return turn;
+  std::shared_ptr<void> lock(queue.get(), [queue, leave](void*) { leave(queue.get()); });
+  while (queue->waiting.front() != number && !call.cancelled())
+    co_await queue->changed.wait_until(Clock::now() + std::chrono::milliseconds(250));
+  co_return lock;
 }
 
 std::string Sessions::default_name(const Call& call, const std::string& language) {
@@ -90,7 +90,7 @@ std::string Sessions::default_name(const Call& call, const std::string& language
   return name;
 }
 
-Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, Begin begin) {
+Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, Reset reset) {
   if (services_.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   const auto config = services_.config();
   const bool passing = name.empty() && call.connection.empty();
@@ -99,10 +99,10 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   if (name.empty()) name = default_name(call, language);
   if (const auto checked = sandbox::checked_name(name); !checked)
     co_return fail(Errc::invalid, "Invalid argument: session_id: " + checked.error().message);
-  auto turn = co_await take_turn(call, call.tenant + "\n" + name);
+  auto lock = co_await lock_session(call, call.tenant + "\n" + name);
   if (call.cancelled()) co_return fail(Errc::unavailable, "the call was cancelled");
   const Key key(call.tenant, name);
-  if (begin == Begin::anew) {
+  if (reset == Reset::yes) {
     if (const auto found = co_await services_.registry.find(call.tenant, name))
       co_await services_.registry.remove(*found, "deleted");
     known_.erase(key);
@@ -113,7 +113,7 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   co_return Session{.id = name,
                     .sandbox = made->sandbox,
                     .activity = sandbox::Sandbox::Activity(made->sandbox),
-                    .turn = std::move(turn),
+                    .lock = std::move(lock),
                     .fresh = made->created,
                     .note = std::move(note),
                     .last_written = known_.at(key).last_written};
@@ -132,19 +132,19 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   const auto all = services_.registry.of(call.tenant, "");
   auto count = std::ranges::count_if(all, [](const auto& one) { return is_ours(*one); });
   while (count-- >= config->mcp.sessions) {
-    if (!co_await make_way(call.tenant))
+    if (!co_await evict_oldest(call.tenant))
       co_return fail(Errc::quota, fmt::format("There are {} sessions and all of them are in use: wait for one to end",
                                               config->mcp.sessions));
   }
   while (true) {
     auto request = request_for(*config, call.tenant, name, idle);
     auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
-    if (made || made.error().code != Errc::quota || !co_await make_way(call.tenant)) co_return made;
+    if (made || made.error().code != Errc::quota || !co_await evict_oldest(call.tenant)) co_return made;
   }
 }
 
 // The session that was not used for longest goes, those that nobody named first. False when every one is in use.
-Task<bool> Sessions::make_way(std::string tenant) {
+Task<bool> Sessions::evict_oldest(std::string tenant) {
   std::shared_ptr<sandbox::Sandbox> oldest;
   for (const auto& one : services_.registry.of(tenant, "")) {
     if (!is_ours(*one) || one->in_use() || one->state() != sandbox::State::running) continue;
@@ -214,7 +214,7 @@ Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::str
   }
   std::size_t ended = 0;
   for (const auto& one : names) {
-    const auto turn = co_await take_turn(call, call.tenant + "\n" + one);
+    const auto lock = co_await lock_session(call, call.tenant + "\n" + one);
     if (call.cancelled()) break;
     const auto found = co_await services_.registry.find(call.tenant, one);
     if (!found) continue;

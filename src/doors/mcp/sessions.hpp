@@ -35,13 +35,13 @@ struct Session {
   std::string id;  // as clients know it
   std::shared_ptr<sandbox::Sandbox> sandbox;
   sandbox::Sandbox::Activity activity;
-  std::shared_ptr<void> turn;
+  std::shared_ptr<void> lock;
   bool fresh = false;                                // made for this call
   std::string note;                                  // for people: what became of the one before it
   std::shared_ptr<sandbox::FileMarks> last_written;  // files that the run before wrote
 };
 
-enum class Begin { where_it_was, anew };
+enum class Reset { no, yes };
 
 // Which sandbox a call means. One that is named is its tenant's under that name, for every door. Without a name it is
 // one for each language and connection, which ends with the connection; and where calls stand alone, a new one.
@@ -49,13 +49,12 @@ class Sessions {
  public:
   explicit Sessions(Services& services) : services_(services) {}
 
-  // Waits for its turn: calls of one session run one after the other, in the order they came. Where a tenant has as
+  // Waits for its lock: calls of one session run one after the other, in the order they came. Where a tenant has as
   // many sessions as it may, the one that was not used for longest makes way, never one that is used now.
-  Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language,
-                             Begin begin = Begin::where_it_was);
+  Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language, Reset reset = Reset::no);
   // The same for what needs something to be there already. Errc::not_found for a name that is nobody's.
   Task<Result<Session>> open_existing(cove::mcp::Call& call, SessionArgument which);
-  // Without waiting for a turn, for what must not wait: whoever has it may be waiting for this. Errc::not_found.
+  // Without waiting for a lock, for what must not wait: whoever has it may be waiting for this. Errc::not_found.
   Task<Result<std::shared_ptr<sandbox::Sandbox>>> find(const cove::mcp::Call& call, std::string name,
                                                        std::string language);
   // Ends the sandboxes of the connection: of one language, or of all ("all"). With a name, that sandbox; or, of one
@@ -66,7 +65,7 @@ class Sessions {
   [[nodiscard]] bool hidden(const cove::mcp::Call& call, const std::string& name) const;
 
  private:
-  struct Lane;
+  struct LockQueue;
   // What is remembered of a session, to say what became of it.
   struct Known {
     std::chrono::steady_clock::time_point used;
@@ -76,17 +75,17 @@ class Sessions {
   };
   using Key = std::pair<std::string, std::string>;  // tenant, name
 
-  Task<std::shared_ptr<void>> take_turn(cove::mcp::Call& call, std::string key);
+  Task<std::shared_ptr<void>> lock_session(cove::mcp::Call& call, std::string key);
   std::string default_name(const cove::mcp::Call& call, const std::string& language);
   Task<Result<sandbox::Registry::Ensured>> ensure(const cove::mcp::Call& call, std::string name,
                                                   std::chrono::milliseconds idle);
-  Task<bool> make_way(std::string tenant);
+  Task<bool> evict_oldest(std::string tenant);
   std::string remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle);
 
   Services& services_;
   std::map<std::pair<std::string, std::string>, std::string> defaults_;  // connection, language: name
   std::map<std::string, std::string> tenants_;                           // of connections
-  std::map<std::string, std::weak_ptr<Lane>> lanes_;
+  std::map<std::string, std::weak_ptr<LockQueue>> lock_queues_;
   std::map<Key, Known> known_;
 };
 

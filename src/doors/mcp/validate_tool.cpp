@@ -39,10 +39,10 @@ struct Judgement {
   std::string basic_because;  // "": a program that knows the language has read it
 };
 
-Result<Request> parse(const Workshop& workshop, const json::object& arguments) {
+Result<Request> parse(const ToolContext& context, const json::object& arguments) {
   Request request;
-  COVE_TRY(request.language, language_argument(arguments, workshop.languages));
-  COVE_TRY(request.code, needed_text(arguments, "code"));
+  COVE_TRY(request.language, language_argument(arguments, context.languages));
+  COVE_TRY(request.code, required_text(arguments, "code"));
   if (request.code.size() > kMaxCode)
     return fail(Errc::invalid, fmt::format("Invalid argument: code is larger than {} bytes", kMaxCode));
   COVE_TRY(request.filename, filename_argument(arguments, request.language));
@@ -54,13 +54,13 @@ Result<Request> parse(const Workshop& workshop, const json::object& arguments) {
 
 // --- by a program that knows the language
 
-struct Said {
+struct CheckerRun {
   sandbox::ProcessEnd end;
   std::string output;
 };
 
-Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> sandbox, std::vector<std::string> command,
-                               std::string file, std::string code) {
+Task<Result<CheckerRun>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> sandbox,
+                                     std::vector<std::string> command, std::string file, std::string code) {
   run::Spec spec{.code = run::Command{.argv = config::command_line(command, file)},
                  .process = {.timeout = kCheckTime, .output_limit = kMaxOutput, .whole = true},
                  .when_gone = run::WhenGone::stop};
@@ -68,7 +68,7 @@ Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> san
   auto run = co_await run::Run::begin(caller_of(call), std::move(sandbox), std::move(spec));
   if (!run) co_return tl::unexpected<Error>(run.error());
   co_await run->wait();
-  Said said{.end = run->end(), .output = run->process()->text_of(sandbox::Event::Kind::err)};
+  CheckerRun said{.end = run->end(), .output = run->process()->text_of(sandbox::Event::Kind::err)};
   said.output += "\n" + run->process()->text_of(sandbox::Event::Kind::out);
   // Some name the file as they were told to, some with all that leads to it.
   constexpr std::string_view kPlace = "/workspace/";
@@ -83,18 +83,18 @@ bool is_missing(const sandbox::ProcessEnd& end, const syntax::Finding& finding) 
          ((end.exit_status == kNotExecutable || end.exit_status == kNotFound) && !finding.line);
 }
 
-std::string nothing_reads(const config::Language& language) {
+std::string no_checker(const config::Language& language) {
   return fmt::format("nothing that reads {} is installed here (package {})", syntax::checker_of(language.name).label,
                      language.package);
 }
 
 Result<Judgement> judge(const Request& request, const syntax::Checker& checker, const std::string& file,
-                        const Said& said) {
+                        const CheckerRun& said) {
   Judgement judgement;
   const auto& end = said.end;
   auto finding = syntax::read_finding(checker, file, said.output);
   if (is_missing(end, finding)) {
-    judgement.basic_because = nothing_reads(request.language);
+    judgement.basic_because = no_checker(request.language);
   } else if (end.reason == sandbox::Reason::timeout) {
     return fail(Errc::over_limit, fmt::format("reading the code took longer than {} s", kCheckTime.count()));
   } else if (end.reason != sandbox::Reason::exited) {
@@ -110,17 +110,17 @@ Result<Judgement> judge(const Request& request, const syntax::Checker& checker, 
   return judgement;
 }
 
-Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const Request& request) {
+Task<Result<Judgement>> judge_by_program(ToolContext& context, Call& call, const Request& request) {
   const auto& checker = syntax::checker_of(request.language.name);
   if (checker.patterns.empty() || request.language.check.empty()) {
-    Judgement none{.basic_because = nothing_reads(request.language)};
+    Judgement none{.basic_because = no_checker(request.language)};
     co_return none;
   }
   // A sandbox of its own: what a checker does beside reading is gone with it, and nothing in a session can stand in for
   // the checker.
-  if (workshop.services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
-  run::Throwaway wanted{.prefix = "work", .limits = run::default_limits(*workshop.services.config())};
-  const auto lease = co_await run::acquire(workshop.services, principal_of(call), std::move(wanted));
+  if (context.services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
+  run::Throwaway wanted{.prefix = "work", .limits = run::default_limits(*context.services.config())};
+  const auto lease = co_await run::acquire(context.services, principal_of(call), std::move(wanted));
   if (!lease) co_return tl::unexpected<Error>(lease.error());
   std::vector<std::string> extensions(checker.extensions.begin(), checker.extensions.end());
   if (extensions.empty()) extensions.push_back(request.language.extensions.front());
@@ -175,7 +175,7 @@ json::object facts_of(const Request& request, const Judgement& judgement) {
   return facts;
 }
 
-std::string said_so(const Judgement& judgement) {
+std::string basic_check_note(const Judgement& judgement) {
   if (judgement.basic_because.empty()) return {};
   return fmt::format(". Only brackets, strings, comments and block keywords were checked: {}", judgement.basic_because);
 }
@@ -190,7 +190,7 @@ json::object invalid(const Request& request, Judgement judgement) {
                   ? fmt::format("{} syntax error on line {}: {}", checker.label, *finding.line, finding.message)
                   : fmt::format("{} syntax error: {}", checker.label, finding.message);
   if (!details.empty()) text += "\nDetails: " + details;
-  if (!judgement.basic_because.empty()) text += "\nNote" + said_so(judgement).replace(0, 1, ":");
+  if (!judgement.basic_because.empty()) text += "\nNote" + basic_check_note(judgement).replace(0, 1, ":");
   if (request.save) text += "\nThe file was not saved.";
   json::object notes{{"status", "invalid"}};
   if (finding.line) notes["line"] = *finding.line;
@@ -208,13 +208,13 @@ struct Saved {
   std::string path;
 };
 
-Task<Result<Saved>> save(Workshop& workshop, Call& call, const Request& request) {
-  const auto session = co_await workshop.sessions.open(call, request.session, request.language.name);
+Task<Result<Saved>> save(ToolContext& context, Call& call, const Request& request) {
+  const auto session = co_await context.sessions.open(call, request.session, request.language.name);
   if (!session) co_return tl::unexpected<Error>(session.error());
   const auto path = request.filename.empty() ? "main" + request.language.extensions.front() : request.filename;
   SessionFiles files(*session, call);
   const auto written = co_await files.write(path, request.code, sandbox::WriteMode::replace);
-  if (!written) co_return fail(written.error().code, file_trouble(written.error()));
+  if (!written) co_return fail(written.error().code, file_error_text(written.error()));
   co_return Saved{.session = session->id, .path = path};
 }
 
@@ -227,7 +227,7 @@ json::object valid(const Request& request, const Judgement& judgement, const std
     facts["saved"] = saved->path;
     facts["session_id"] = saved->session;
   }
-  text += said_so(judgement);
+  text += basic_check_note(judgement);
   auto block = text_block(std::move(text));
   json::object notes{{"status", "valid"}};
   if (!judgement.basic_because.empty()) notes["checked"] = "basic";
@@ -240,19 +240,19 @@ json::object valid(const Request& request, const Judgement& judgement, const std
   return {{"content", std::move(content)}, {"structuredContent", std::move(facts)}, {"isError", false}};
 }
 
-Task<Or<>> validate(Workshop& workshop, Call& call, json::object arguments) {
-  const auto request = parse(workshop, arguments);
+Task<Or<>> validate(ToolContext& context, Call& call, json::object arguments) {
+  const auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error("Validation error: " + ticket.error().message);
-  auto judgement = co_await judge_by_program(workshop, call, *request);
+  auto judgement = co_await judge_by_program(context, call, *request);
   if (judgement && !judgement->basic_because.empty())
     judgement = judge_by_structure(*request, std::move(judgement->basic_because));
   if (!judgement) co_return tool_error("Validation error: " + judgement.error().message);
   if (!judgement->valid) co_return invalid(*request, std::move(*judgement));
   std::optional<Saved> saved;
   if (request->save) {
-    auto done = co_await save(workshop, call, *request);
+    auto done = co_await save(context, call, *request);
     if (!done) co_return tool_error("The syntax is valid, but the file was not saved: " + done.error().message);
     saved = std::move(*done);
   }

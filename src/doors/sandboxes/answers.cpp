@@ -18,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{15};
 constexpr std::chrono::seconds kPlainAnswer{1};  // after this long the answer begins, and whitespace keeps it alive
-constexpr milliseconds kLook{200};               // how often it is seen whether the client is still there
+constexpr milliseconds kPollInterval{200};       // how often it is seen whether the client is still there
 constexpr std::size_t kBatch = 256U << 10;
-constexpr std::size_t kMostElements = 50'000;
+constexpr std::size_t kMaxElements = 50'000;
 
 json::value parsed(const std::string& text) {
   boost::system::error_code failed;
@@ -108,8 +108,8 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services,
 Result<json::object> parse_object(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
   const auto shape = cove::json::shape_of(body);
-  if (shape.elements > kMostElements)
-    return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMostElements));
+  if (shape.elements > kMaxElements)
+    return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMaxElements));
   boost::system::error_code failed;
   auto value = json::parse(body, failed);
   if (failed) return fail(Errc::invalid, fmt::format("the body is not JSON: {}", failed.message()));
@@ -319,7 +319,7 @@ Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, st
   auto speak = Clock::now() + kPlainAnswer;
   bool begun = false;
   while (!done()) {
-    co_await changed.wait_until(std::min(speak, Clock::now() + kLook));
+    co_await changed.wait_until(std::min(speak, Clock::now() + kPollInterval));
     if (exchange.client_gone()) co_return false;
     if (done() || Clock::now() < speak) continue;
     // A client that hears nothing for long gives up: the answer begins now, and a blank says that it goes on.

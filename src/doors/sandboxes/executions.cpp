@@ -13,10 +13,10 @@ namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostCode = 1U << 20;
-constexpr std::size_t kMostSecret = 1024;
-constexpr std::uint64_t kMostListed = 1000;
-constexpr std::uint64_t kMostWait = 300;  // seconds
+constexpr std::size_t kMaxCode = 1U << 20;
+constexpr std::size_t kMaxSecret = 1024;
+constexpr std::uint64_t kMaxListed = 1000;
+constexpr std::uint64_t kMaxWait = 300;  // seconds
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "running", "completed", "failed", "timeout", "crashed", "cancelled"});
 
@@ -47,8 +47,8 @@ Result<> parse_callback(const json::object& body, const jobs::Callbacks& callbac
   if (const auto good = callbacks.check(*url); !good)
     return wrong(fmt::format("callback.url: {}", good.error().message));
   COVE_TRY(const auto secret, text_field(callback, "secret"));
-  if (secret && (secret->empty() || secret->size() > kMostSecret))
-    return wrong(fmt::format("callback.secret must have 1 to {} bytes", kMostSecret));
+  if (secret && (secret->empty() || secret->size() > kMaxSecret))
+    return wrong(fmt::format("callback.secret must have 1 to {} bytes", kMaxSecret));
   request.callback_url = *url;
   request.callback_secret = secret.value_or("");
   return {};
@@ -60,7 +60,7 @@ Result<jobs::JobRequest> parse_job(const json::object& body, const Services& ser
   jobs::JobRequest request;
   COVE_TRY(const auto code, text_field(body, "code"));
   if (!code || code->empty()) return wrong("code must be a string that is not empty");
-  if (code->size() > kMostCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMostCode));
+  if (code->size() > kMaxCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMaxCode));
   request.code = *code;
   COVE_TRY(const auto language, text_field(body, "language"));
   COVE_TRY(const auto languages, config::Languages::built_in());
@@ -124,7 +124,7 @@ Task<Answer> list_executions(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, request));
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
   const auto most = limit.value_or(50);
-  if (most < 1 || most > kMostListed) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
+  if (most < 1 || most > kMaxListed) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
   const auto status = request.query("status").value_or("");
   if (!status.empty() && std::ranges::find(kStatuses, status) == kStatuses.end())
     co_return fail(Errc::invalid,
@@ -166,7 +166,7 @@ Task<Result<Named>> find_execution(Services& services, const http::Request& requ
 Task<Answer> get_execution(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto named, co_await find_execution(services, exchange.request()));
   COVE_CO_TRY(const auto wait, number_query(exchange.request(), "wait"));
-  if (wait && *wait > kMostWait) co_return fail(Errc::invalid, "wait must be at most 300 seconds");
+  if (wait && *wait > kMaxWait) co_return fail(Errc::invalid, "wait must be at most 300 seconds");
   const auto until = Clock::now() + std::chrono::seconds(wait.value_or(0));
   const sandbox::Sandbox::Activity activity(named.sandbox);
   if (named.job) {

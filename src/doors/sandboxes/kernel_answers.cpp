@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 using sandbox::Execution;
 
 constexpr std::chrono::seconds kKeepAlive{15};
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kPollInterval{250};
 constexpr std::size_t kBatch = 256U << 10;
 
 json::value member(const json::object& object, std::string_view name, json::value missing = nullptr) {
@@ -203,7 +203,7 @@ Task<> stream_events(http::Exchange& exchange, std::shared_ptr<Execution> execut
       continue;
     }
     if (over) break;
-    co_await execution->changed().wait_until(Clock::now() + kLook);
+    co_await execution->changed().wait_until(Clock::now() + kPollInterval);
   }
   [[maybe_unused]] const auto done = co_await exchange.finish();
 }

@@ -9,8 +9,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::uint64_t kMostVariables = 10'000;
-constexpr std::uint64_t kMostPreview = 4096;
+constexpr std::uint64_t kMaxVariables = 10'000;
+constexpr std::uint64_t kMaxPreview = 4096;
 
 // Puts one, and gives the answer that `shape` makes of it.
 using Shape = json::object (*)(const sandbox::Execution& answered);
@@ -117,10 +117,10 @@ Task<Answer> get_history(Services& services, http::Exchange& exchange) {
 Result<json::object> parse_variables(const http::Request& request) {
   COVE_TRY(const auto most, number_query(request, "max"));
   COVE_TRY(const auto preview, number_query(request, "previewBytes"));
-  if (most && (*most < 1 || *most > kMostVariables))
-    return fail(Errc::invalid, fmt::format("max must be between 1 and {}", kMostVariables));
-  if (preview && *preview > kMostPreview)
-    return fail(Errc::invalid, fmt::format("previewBytes must be at most {}", kMostPreview));
+  if (most && (*most < 1 || *most > kMaxVariables))
+    return fail(Errc::invalid, fmt::format("max must be between 1 and {}", kMaxVariables));
+  if (preview && *preview > kMaxPreview)
+    return fail(Errc::invalid, fmt::format("previewBytes must be at most {}", kMaxPreview));
   json::object content;
   if (most) content["max"] = *most;
   if (preview) content["preview_bytes"] = *preview;

@@ -21,7 +21,7 @@ constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
-constexpr std::uint64_t kMostListed = 1000;
+constexpr std::uint64_t kMaxListed = 1000;
 
 Result<milliseconds> ttl_of(const json::object& body, const config::SandboxLimits& limits) {
   COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
@@ -236,7 +236,7 @@ Task<Answer> post_sandbox(Services& services, http::Exchange& exchange) {
 Task<Answer> list_sandboxes(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
-  if (limit && (*limit < 1 || *limit > kMostListed)) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
+  if (limit && (*limit < 1 || *limit > kMaxListed)) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
   const auto count = limit.value_or(100);
   const auto cursor = from_base64url(request.query("cursor").value_or(""));
   if (!cursor) co_return fail(Errc::invalid, "cursor is not one this server gave");

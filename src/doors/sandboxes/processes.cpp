@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatch = 256U << 10;
-constexpr std::uint64_t kMostEvents = 10'000;
+constexpr std::uint64_t kMaxEvents = 10'000;
 constexpr std::size_t kInputPiece = 64U << 10;
 constexpr std::chrono::seconds kInputPatience{10};
 
@@ -117,7 +117,7 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   }
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
   const auto most = limit.value_or(1000);
-  if (most < 1 || most > kMostEvents) co_return fail(Errc::invalid, "limit must be between 1 and 10000");
+  if (most < 1 || most > kMaxEvents) co_return fail(Errc::invalid, "limit must be between 1 and 10000");
   const auto& process = *named.process;
   first = std::max<std::uint64_t>(1, first);
   json::array events;

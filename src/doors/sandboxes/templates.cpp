@@ -13,8 +13,8 @@ namespace json = boost::json;
 using std::chrono::seconds;
 
 constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
-constexpr std::size_t kMostPackages = 500;
-constexpr std::size_t kMostModules = 50;
+constexpr std::size_t kMaxPackages = 500;
+constexpr std::size_t kMaxModules = 50;
 
 // All tenants share templates: who makes one decides what others run on.
 Result<> check_operator(const Services& services, const http::Request& request) {
@@ -120,8 +120,8 @@ Result<templates::BuildRequest> parse_build(const json::object& body, const conf
   COVE_TRY(const auto base, text_field(body, "from"));
   if (base && !base->empty()) request.base = *base;
   if (!is_template_name(request.base)) return fail(Errc::invalid, "from is not the name of a template");
-  COVE_TRY(request.packages, names_field(body, "packages", kMostPackages, is_package_name, "a Debian package"));
-  COVE_TRY(request.preload, names_field(body, "preload", kMostModules, is_module_name, "a Python module"));
+  COVE_TRY(request.packages, names_field(body, "packages", kMaxPackages, is_package_name, "a Debian package"));
+  COVE_TRY(request.preload, names_field(body, "preload", kMaxModules, is_module_name, "a Python module"));
   COVE_TRY(request.defaults, parse_defaults(body, config));
   request.timeout = std::chrono::ceil<seconds>(config.templates.build_timeout);
   COVE_TRY(const auto given, number_field(body, "buildTimeoutSeconds"));

@@ -14,10 +14,10 @@ namespace cove::doors::workspace {
 namespace {
 
 constexpr std::size_t kChunk = 256U << 10;
-constexpr std::size_t kTextShown = 64U << 10;                // of a text where a file should be
-constexpr std::uint64_t kFormRoom = 16ULL << 20;             // what a form may have besides its file
-constexpr std::int64_t kMostRead = std::int64_t{512} << 10;  // of one readfile: an answer holds it three times
-constexpr std::uint64_t kMostListed = 10'000;
+constexpr std::size_t kTextShown = 64U << 10;               // of a text where a file should be
+constexpr std::uint64_t kFormRoom = 16ULL << 20;            // what a form may have besides its file
+constexpr std::int64_t kMaxRead = std::int64_t{512} << 10;  // of one readfile: an answer holds it three times
+constexpr std::uint64_t kMaxListed = 10'000;
 constexpr std::string_view kInvalid = "Invalid file path";
 
 sandbox::SandboxFiles files_of(const Session& session, const http::Exchange& exchange) {
@@ -229,7 +229,7 @@ Task<Answer> list_session(Services& services, http::Exchange& exchange, std::str
   if (!path) co_return mistake({.message = "Invalid path", .detail = path.error().message}, *config);
   const auto files_here = files_of(session, exchange);
   constexpr std::string_view kFailed = "Failed to list files";
-  const sandbox::ListOptions options{.depth = deep ? sandbox::kAnyDepth : 1, .max_entries = kMostListed};
+  const sandbox::ListOptions options{.depth = deep ? sandbox::kAnyDepth : 1, .max_entries = kMaxListed};
   const auto listing = co_await files_here.list(sandbox::workspace_path(*path), options);
   if (!listing && listing.error().sys_errno == EXDEV)
     co_return mistake({.message = "Invalid path", .detail = listing.error().message}, *config);
@@ -279,7 +279,7 @@ Task<Answer> read_file(Services& services, http::Exchange& exchange) {
   if (!path) co_return mistake({.message = kInvalid, .detail = path.error().message}, *config);
   constexpr std::string_view kFailed = "Failed to read file";
   const bool text = is_text_file(*path);
-  const auto most = std::clamp<std::int64_t>(asked, 0, kMostRead);
+  const auto most = std::clamp<std::int64_t>(asked, 0, kMaxRead);
   // A character has up to four bytes, and one is always given.
   const auto length = text && most > 0 ? std::max<std::int64_t>(most, 4) : most;
   const auto files = files_of(session, exchange);

@@ -9,7 +9,7 @@
 namespace cove::doors::workspace {
 namespace {
 
-constexpr std::uint64_t kMostListed = 10'000;
+constexpr std::uint64_t kMaxListed = 10'000;
 
 std::string seconds_of(std::int64_t unix_ms) {
   return fmt::format("{}.{:03}", unix_ms / 1000, unix_ms % 1000);
@@ -64,7 +64,7 @@ Task<Answer> remove(Services& services, http::Exchange& exchange) {
 // The regular files of the top level.
 Task<Result<std::string>> top_files(std::shared_ptr<sandbox::Sandbox> sandbox, std::function<bool()> abandoned) {
   const sandbox::SandboxFiles top(std::move(sandbox), std::move(abandoned));
-  COVE_CO_TRY(const auto listing, co_await top.list(sandbox::workspace_path(""), {.max_entries = kMostListed}));
+  COVE_CO_TRY(const auto listing, co_await top.list(sandbox::workspace_path(""), {.max_entries = kMaxListed}));
   COVE_CO_TRY(const auto entries, regular_files(listing));
   std::string files;
   for (const auto& entry : entries) {

@@ -23,10 +23,10 @@ using cove::mcp::Peer;
 using cove::mcp::Revision;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kPollInterval{250};
 // An answer that takes longer is sent as events: they keep the connection alive, and can be come back to.
 constexpr std::chrono::seconds kQuick{1};
-constexpr std::chrono::seconds kLookForIdle{10};
+constexpr std::chrono::seconds kIdleCheckInterval{10};
 constexpr std::size_t kMaxSessions = 256;  // of one tenant
 constexpr std::size_t kRouteLimit = std::size_t{64} << 20;
 
@@ -189,7 +189,7 @@ Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr
   posted = {};
   const auto late = takes.json ? Clock::now() + kQuick : Clock::now();
   while (!stream->finished() && !(takes.events && (stream->tells() || Clock::now() >= late))) {
-    co_await stream->changed().wait_until(Clock::now() + kLook);
+    co_await stream->changed().wait_until(Clock::now() + kPollInterval);
     if (!exchange.client_gone()) continue;
     if (session) co_return keep(session, stream);  // it may come back for it
     co_return peer->cancel_all();
@@ -322,9 +322,9 @@ void Endpoint::keep(const std::shared_ptr<Session>& session, const std::shared_p
                {.stream = stream, .expired = [weak] { return weak.expired(); }, .forget = forget}, bounds);
 }
 
-Task<> Endpoint::keep_time() {
+Task<> Endpoint::end_idle_sessions() {
   while (true) {
-    co_await async::sleep_for(kLookForIdle);
+    co_await async::sleep_for(kIdleCheckInterval);
     replay_.tidy();
     const auto before = Clock::now() - services_.core.config()->mcp.session_idle;
     std::vector<std::shared_ptr<Session>> idle;

@@ -40,7 +40,7 @@ class Endpoint {
   Task<> message(http::Exchange& exchange);
 
   // Ends sessions that nobody uses, until cancelled.
-  Task<> keep_time();
+  Task<> end_idle_sessions();
 
   [[nodiscard]] const ReplayStreams& replay() const { return replay_; }
 

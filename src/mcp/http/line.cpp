@@ -136,7 +136,7 @@ Task<> Endpoint::line(http::Exchange& exchange) {
     if (message->text && message->data == kEnd) {
       c.input.give_up();
       c.ended = true;
-      peer->hang_up();
+      peer->disconnect();
     } else {
       c.input.feed(message->data);
       c.last_heard = Clock::now();
