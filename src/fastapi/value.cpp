@@ -40,7 +40,7 @@ bool digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// The walk of CPython 3.11's _json.c, step by step, for its messages and the places it names.
+// Follows CPython 3.11's _json.c step by step, for the same messages and positions.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -149,7 +149,7 @@ class Parser {
     return true;
   }
 
-  // Four hex digits, which must not be the end of all. `u` is where the letter is.
+  // Four hex digits, which must not end the text. `u` is the position of the letter.
   bool scan_hex(std::size_t u, std::uint32_t& out) {
     if (u + 5 >= text_.size()) return refuse("Invalid \\uXXXX escape", u);
     out = 0;
@@ -233,7 +233,7 @@ class Parser {
     return true;
   }
 
-  // As in a dict: the place of the first, the value of the last.
+  // As in a dict: the position of the first, the value of the last.
   static void merge(std::vector<Member>& members) {
     std::unordered_map<std::string_view, std::size_t> places;
     std::vector<std::size_t> repeated;
@@ -292,7 +292,7 @@ void put_text(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// As Python writes a float: the shortest text that reads back the same, and never as a whole number.
+// As Python's repr of a float: the shortest text that round-trips, always with a point or exponent.
 void put_real(std::string& out, const std::string& text) {
   double value = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -14,7 +14,7 @@ namespace json = boost::json;
 constexpr std::string_view kMark = "at:";  // what a cursor of ours begins with, so that other text is none
 
 tl::unexpected<Fault> no_cursor() {
-  return fault(Code::invalid_params, "Invalid params: no such cursor");
+  return fault(Code::invalid_params, "Invalid params: unknown cursor");
 }
 
 }  // namespace

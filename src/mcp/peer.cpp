@@ -81,7 +81,7 @@ json::object to_json(const Subscriptions& subscriptions) {
   return said;
 }
 
-// Gathers the answers to a batch. Gives them on when the last who could add one has let go.
+// Collects the answers to a batch, and sends them when its last reference goes.
 class Batch : public Outlet {
  public:
   explicit Batch(std::shared_ptr<Outlet> outlet) : outlet_(std::move(outlet)) {}
@@ -95,7 +95,7 @@ class Batch : public Outlet {
     const auto size = json::serialize(message).size();
     if (bytes_ + size > kMaxBatchBytes && message.contains("result"))
       message = error_message(message.at("id"),
-                              {Code::internal, "The answers to this batch are too long together: ask by itself"},
+                              {Code::internal, "The answers to this batch are too large: send this request on its own"},
                               UnknownId::null);
     else
       bytes_ += size;
@@ -162,15 +162,17 @@ void Peer::take_batch(const json::array& batch, const std::shared_ptr<Outlet>& o
   if (!allowed) return refuse({Code::invalid_request, "Invalid request: this revision has no batches"}, *outlet);
   if (batch.empty()) return refuse({Code::invalid_request, "Invalid request: an empty batch"}, *outlet);
   if (batch.size() > kMaxInBatch)
-    return refuse({Code::invalid_request, fmt::format("Invalid request: more than {} in a batch", kMaxInBatch)},
-                  *outlet);
+    return refuse(
+        {Code::invalid_request, fmt::format("Invalid request: more than {} messages in a batch", kMaxInBatch)},
+        *outlet);
   const auto gathered = std::make_shared<Batch>(outlet);
   for (const auto& element : batch) {
     const auto* object = element.if_object();
     const auto method = object != nullptr ? text_of(*object, "method") : std::nullopt;
     if (method == "initialize")
       gathered->send(error_message(object->contains("id") ? object->at("id") : nullptr,
-                                   {Code::invalid_request, "Invalid request: initialize stands alone"}, unknown_id()));
+                                   {Code::invalid_request, "Invalid request: initialize must not be in a batch"},
+                                   unknown_id()));
     else
       take_one(element, gathered);
   }
@@ -180,7 +182,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   const bool lenient = options_.may_be_bare && !initialized();
   auto message = read_message(value, lenient ? Strictness::lenient : Strictness::strict);
   if (!message) {
-    // Nobody is told of what is wrong with a notification.
+    // Errors in notifications are not answered.
     const auto* object = value.if_object();
     if (object != nullptr && object->contains("method") && !object->contains("id")) return;
     return outlet->send(error_message(message.error().id, message.error().fault, unknown_id()));
@@ -191,11 +193,13 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
     outlet->send(error_message(message->id, {code, std::move(why)}, unknown_id()));
   };
   const auto id = json::serialize(message->id);
-  if (calls_.contains(id)) return refuse_it(Code::invalid_request, "Invalid request: a request with this id is served");
+  if (calls_.contains(id))
+    return refuse_it(Code::invalid_request, "Invalid request: a request with this id is in progress");
   if (calls_.size() >= kMaxCalls)
-    return refuse_it(Code::internal, fmt::format("More than {} requests at once", kMaxCalls));
+    return refuse_it(Code::internal, fmt::format("The limit of {} concurrent requests is reached", kMaxCalls));
   auto request_memory = service_.request_memory.take(options_.tenant, bytes_of(value));
-  if (!request_memory) return refuse_it(Code::internal, "Too much is asked at once: wait for answers, and ask again");
+  if (!request_memory)
+    return refuse_it(Code::internal, "The concurrent requests are too large: wait for answers and try again");
   const auto call = std::make_shared<Call>(executor_, outlet);
   call->memory_ = std::move(request_memory);
   call->revision = revision();
@@ -214,7 +218,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
     const auto* token = meta->if_contains("progressToken");
     if (token != nullptr && (token->is_string() || token->is_int64() || token->is_uint64())) call->token_ = *token;
   }
-  // At once: what comes next is read in the light of it.
+  // Handled at once: the next messages are read by the negotiated revision.
   if (call->method == "initialize" && !is_modern(*call)) {
     auto result = initialize(call->params);
     if (!result) return refuse_it(result.error().code, result.error().message);
@@ -280,7 +284,7 @@ Task<Or<>> Peer::answer(Call& call) {
 }
 
 Or<> Peer::initialize(const json::object& params) {
-  if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is initialized already");
+  if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is already initialized");
   if (bytes_of(object_of(params, "capabilities")) > kMaxCapabilities)
     return fault(Code::invalid_params, "Invalid params: capabilities is too large");
   revision_ = negotiate(text_of(params, "protocolVersion"));
@@ -305,7 +309,7 @@ Or<> Peer::discover() const {
 
 Task<Or<>> Peer::listen(Call& call) {
   if (!call.outlet_->carries_everything())
-    co_return fault(Code::invalid_request, "Invalid request: who listens must accept text/event-stream");
+    co_return fault(Code::invalid_request, "Invalid request: subscriptions/listen needs Accept: text/event-stream");
   auto subscriptions = read_subscriptions(call.params);
   if (!subscriptions) co_return tl::unexpected<Fault>(subscriptions.error());
   if (auto honoured = co_await service_.honour(call, *subscriptions); !honoured) co_return honoured;

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kExtension = "io.modelcontextprotocol/tasks";
 constexpr std::size_t kPage = 100;
 
-// Nobody listens to a call that goes on by itself.
+// A task's call has no client to send to.
 class Silence : public Outlet {
  public:
   void send(json::object) override {}
@@ -34,7 +34,7 @@ std::string new_id() {
 }
 
 tl::unexpected<Fault> unknown_task() {
-  return fault(Code::invalid_params, "Invalid params: no such task");
+  return fault(Code::invalid_params, "Invalid params: unknown task");
 }
 
 bool is_error(const json::object& result) {
@@ -80,7 +80,7 @@ struct Tasks::Entry {
   [[nodiscard]] bool over() const { return outcome.has_value() || status == "cancelled"; }
 };
 
-// A task asks whoever asks for the task.
+// A task's questions go to the client that polls the task.
 class Tasks::Asking : public Asker {
  public:
   Asking(Tasks& tasks, std::weak_ptr<Entry> entry) : tasks_(tasks), entry_(std::move(entry)) {}
@@ -115,7 +115,7 @@ class Tasks::Asking : public Asker {
 Tasks::Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Notifier& notifier, Options options)
     : executor_(std::move(executor)), tasks_(tasks), notifier_(notifier), options_(options) {}
 
-// What a client asks for, as far as it may; the newest revision leaves it to us.
+// The lifetime that the client asks for, within bounds; the newest revision leaves it to the server.
 Or<milliseconds> Tasks::life_for(const Call& call) const {
   const auto* task = call.params.if_contains("task");
   if (modern(call.revision) || task == nullptr || !task->is_object()) return options_.life;
@@ -166,7 +166,7 @@ Task<Or<>> Tasks::begin(Call& call, Work work, milliseconds patience) {
   evict_finished(call.tenant, 1);
   if (!fits(call.tenant, 1))
     co_return fault(Code::internal,
-                    fmt::format("More than {} tasks at once: wait until some have ended", options_.most));
+                    fmt::format("The limit of {} tasks is reached: wait until one has ended", options_.most));
   const auto entry = std::make_shared<Entry>();
   entry->id = new_id();
   entry->number = next_++;
@@ -297,12 +297,12 @@ Task<Or<>> Tasks::serve(Call& call) {
   if (call.method == "tasks/result") co_return co_await result(call, *entry);
   if (call.method == "tasks/update") co_return update(call, **entry);
   if (!newest && (*entry)->over())
-    co_return fault(Code::invalid_params, fmt::format("Invalid params: the task is {} already", (*entry)->status));
+    co_return fault(Code::invalid_params, fmt::format("Invalid params: the task is already {}", (*entry)->status));
   cancel(**entry);
   co_return newest ? json::object() : described(**entry);
 }
 
-// Without a key everybody is the same caller: then those of one's own connection.
+// Without keys all callers are one tenant: only the tasks of the same connection are listed.
 Or<> Tasks::list(const Call& call) const {
   std::vector<const Entry*> mine;
   for (const auto& [id, entry] : entries_) {

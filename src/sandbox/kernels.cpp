@@ -26,7 +26,7 @@ async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sand
   const auto key = sandbox->row().id;
   auto& group = by_sandbox_[key];
   if (group.kernels.size() + group.starting >= kMax)
-    co_return fail(Errc::quota, fmt::format("a sandbox may have {} kernels: delete one first", kMax));
+    co_return fail(Errc::quota, fmt::format("the limit of {} kernels in a sandbox is reached: delete one first", kMax));
   auto id = fmt::format("k{}", group.next++);
   ++group.starting;
   auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(options), totals_);

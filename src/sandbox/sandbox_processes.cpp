@@ -111,7 +111,7 @@ async::Task<Result<>> Sandbox::wait_until_ready(ProcessKind kind, std::function<
   while (record_.state == State::creating ||
          (record_.state == State::running && session_->connected() && !session_->synced())) {
     if (Clock::now() > until) co_return fail(Errc::unavailable, "the sandbox does not answer");
-    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "the request was abandoned");
     co_await changed_.wait_until(Clock::now() + kPollInterval);
   }
   const auto counted = Clock::now() + kCountersTime;
@@ -158,9 +158,8 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest requ
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessRequest request) {
   const auto self = shared_from_this();
   if (const auto* from = context_.templates.find(record_.row.template_name); from != nullptr && !from->kernels)
-    co_return fail(
-        Errc::conflict,
-        fmt::format("template {} has no Python for this: build one with the package python3-ipython", from->name));
+    co_return fail(Errc::conflict,
+                   fmt::format("template {} has no IPython: build one with the package python3-ipython", from->name));
   auto start = start_when_ready(std::move(request), Interpreter::python);
   co_return co_await std::move(start);
 }

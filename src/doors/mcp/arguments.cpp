@@ -12,13 +12,14 @@ namespace {
 namespace json = boost::json;
 using cove::json::given_field;
 
-constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // bytes of words that a program is started with
+constexpr std::size_t kMaxWords = std::size_t{1}
+                                  << 20;  // bytes of arguments or variables that a program is started with
 
 tl::unexpected<Error> wrong_type(std::string_view name, std::string_view wanted) {
   return fail(Errc::invalid, fmt::format("Invalid argument: {} must be {}", name, wanted));
 }
 
-// As tools say it.
+// With the prefix that errors of arguments have.
 template <typename T>
 Result<T> argument(Result<T> field) {
   if (!field) return fail(Errc::invalid, "Invalid argument: " + field.error().message);
@@ -122,7 +123,7 @@ Result<std::string> path_argument(std::string path, std::string_view name) {
   const auto refuse = [&](std::string_view why) {
     return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", name, why));
   };
-  if (path.size() > 4096) return refuse("is too long for a path");  // before anything looks at all of it
+  if (path.size() > 4096) return refuse("is too long for a path");  // before the whole text is scanned
   while (path.starts_with("./")) path.erase(0, 2);
   if (path.empty()) return refuse("is empty");
   if (path.starts_with('/')) return refuse("must be relative to the workspace");

@@ -20,9 +20,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPollInterval{100};
-constexpr std::chrono::seconds kEndTime{10};                // for a process to end when it is stopped
-constexpr std::size_t kMaxOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
-constexpr std::size_t kMaxCommand = (std::size_t{128} << 10) - 1;  // as much as one word of a program may have
+constexpr std::chrono::seconds kEndTime{10};  // that stop_process waits for the end
+// Of each stream. An answer has it twice, and JSON may need six bytes for one.
+constexpr std::size_t kMaxOutput = std::size_t{256} << 10;
+// MAX_ARG_STRLEN: the kernel's limit for one argument.
+constexpr std::size_t kMaxCommand = (std::size_t{128} << 10) - 1;
 constexpr std::size_t kMaxInput = std::size_t{4} << 20;
 constexpr std::uint64_t kMaxWait = 60;  // seconds
 constexpr std::uint64_t kMaxBackgroundSeconds = 604'800;
@@ -42,11 +44,11 @@ Result<CommandRequest> parse(const ToolContext& context, const json::object& arg
   COVE_TRY(request.command, required_text(arguments, "command"));
   if (request.command.size() > kMaxCommand)
     return fail(Errc::invalid, fmt::format("Invalid argument: command is larger than {} bytes: write it to a file with "
-                                           "write_file, and run that",
+                                           "write_file and run that file",
                                            kMaxCommand));
   if (request.command.empty()) return fail(Errc::invalid, "Invalid argument: command is empty");
   if (request.command.find('\0') != std::string::npos)
-    return fail(Errc::invalid, "Invalid argument: command has a NUL");
+    return fail(Errc::invalid, "Invalid argument: command contains a NUL");
   COVE_TRY(request.variables, variables_argument(arguments, "env"));
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
   if (request.input && request.input->size() > kMaxInput)
@@ -77,7 +79,7 @@ run::Spec spec_of(CommandRequest request, const Call& call) {
   return spec;
 }
 
-// What a process wrote, as far as it was read.
+// The output of a process, as far as it was read.
 struct Output {
   std::string out;
   std::string err;
@@ -101,17 +103,17 @@ void add_end(json::object& facts, const sandbox::Process& process) {
   if (!end.note.empty()) facts["note"] = end.note;
 }
 
-// Output first, as in a terminal, and then how it ended.
+// Output as in a terminal, then how the process ended.
 std::string end_text(const json::object& facts) {
   std::string text;
   for (const auto* stream : {"stdout", "stderr"}) {
-    const auto* said = facts.if_contains(stream);
-    if (said == nullptr || said->as_string().empty()) continue;
-    text += std::string(said->as_string());
+    const auto* written = facts.if_contains(stream);
+    if (written == nullptr || written->as_string().empty()) continue;
+    text += std::string(written->as_string());
     if (!text.ends_with('\n')) text += '\n';
   }
   if (const auto* code = facts.if_contains("exit_code")) text += fmt::format("Exit code: {}", code->as_int64());
-  if (facts.at("state") == "running") text += "It is running.";
+  if (facts.at("state") == "running") text += "Still running.";
   if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool()) text += " (timeout)";
   if (const auto* note = facts.if_contains("note"))
     text += fmt::format("\nNote: {}", std::string_view(note->as_string()));
@@ -129,20 +131,20 @@ json::object finished(const Session& session, const sandbox::Process& process, c
   add_end(facts, process);
   auto text = end_text(facts);
   if (out_cut || err_cut)
-    text += fmt::format("\nOutput was cut after {} bytes: send it to a file and read that.", kMaxOutput);
+    text += fmt::format("\nOutput was cut after {} bytes: redirect it to a file and read the file.", kMaxOutput);
   return answer(text + "\nSession: " + session.id, std::move(facts));
 }
 
 json::object begun(const Session& session, const sandbox::Process& process) {
   const auto id = sandbox::process_id(process.number());
   return answer(
-      fmt::format("Process {} is running. process_output tells what it writes, stop_process ends it.\nSession: {}", id,
-                  session.id),
+      fmt::format("Process {} is running. Read its output with process_output, stop it with stop_process.\nSession: {}",
+                  id, session.id),
       {{"session_id", session.id}, {"state", "running"}, {"process_id", id}});
 }
 
 json::object not_started(const sandbox::Process& process) {
-  return tool_error(fmt::format("The command was not started: {}", process.end()->note));
+  return tool_error(fmt::format("The command could not be started: {}", process.end()->note));
 }
 
 bool failed_to_start(const sandbox::Process& process) {
@@ -178,14 +180,14 @@ Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments)
   co_return finished(*session, *run->process(), output);
 }
 
-// --- those in the background
+// --- background processes
 
 struct FoundProcess {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   std::shared_ptr<sandbox::Process> process;
 };
 
-// They do not wait for whatever runs in the session: that may be what they are about.
+// Does not take the session's lock: the process that is asked about may be what holds it.
 Task<Result<FoundProcess>> find_process(ToolContext& context, const Call& call, const json::object& arguments) {
   const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tl::unexpected<Error>(target.error());
@@ -199,7 +201,7 @@ Task<Result<FoundProcess>> find_process(ToolContext& context, const Call& call, 
                                  process->request().kind == sandbox::ProcessKind::exec);
   if (!shown)
     co_return fail(Errc::not_found,
-                   fmt::format("Unknown process: {}. run_command with background gives the id of one.", *id));
+                   fmt::format("Unknown process: {}. run_command with background returns the process_id.", *id));
   co_return FoundProcess{.sandbox = *found, .process = std::move(process)};
 }
 
@@ -226,9 +228,9 @@ json::object output_answer(const FoundProcess& found, std::uint64_t from) {
                      {"lost", from < process.first_sequence()}};
   add_end(facts, process);
   auto text = end_text(facts);
-  if (from < process.first_sequence()) text = "[earlier output is not kept any more]\n" + text;
-  if (more) text += "\nThere is more already.";
-  text += fmt::format("\nGo on with from: {}", next);
+  if (from < process.first_sequence()) text = "[earlier output has been discarded]\n" + text;
+  if (more) text += "\nMore output is already available.";
+  text += fmt::format("\nContinue with from: {}", next);
   return answer(std::move(text), std::move(facts));
 }
 
@@ -245,7 +247,7 @@ Task<Or<>> process_output(ToolContext& context, Call& call, json::object argumen
   const sandbox::Sandbox::Activity activity(found->sandbox);
   const auto first = from->value_or(1);
   const auto until = Clock::now() + std::chrono::ceil<milliseconds>(std::chrono::duration<double>(seconds));
-  // The first event is only that it began.
+  // The first event only says that the process has started.
   while (found->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !found->process->end() &&
          Clock::now() < until && !call.cancelled()) {
     co_await found->process->changed().wait_until(std::min(until, Clock::now() + kPollInterval));
@@ -257,7 +259,7 @@ Task<Or<>> stop_process(ToolContext& context, Call& call, json::object arguments
   const auto found = co_await find_process(context, call, arguments);
   if (!found) co_return tool_error(found.error().message);
   if (!found->process->end() && found->sandbox->state() == sandbox::State::paused)
-    co_return tool_error("The session is paused: nothing in it can be stopped.");
+    co_return tool_error("The session is paused: its processes cannot be stopped.");
   found->process->stop(sandbox::Reason::cancelled);
   const auto until = Clock::now() + kEndTime;
   while (!found->process->end() && Clock::now() < until)
@@ -292,22 +294,23 @@ Tool run_command_tool(const config::Languages& languages) {
       {"name", "run_command"},
       {"title", "Run a shell command"},
       {"description",
-       "Runs a command by bash in the workspace of a session (/workspace), and returns its output and exit code; each "
-       "stream is cut after 256 KiB. What it writes stays in the workspace, variables and the directory do not stay. "
-       "Without stdin it reads nothing. With background it goes on after the answer, which has its process_id: for "
-       "servers and what takes long. There is no network."},
+       "Runs a command with bash in a session's workspace, /workspace, and returns its output and exit code. Each "
+       "stream is cut after 256 KiB. Files are kept between calls; shell variables and the current directory are not. "
+       "Without stdin, standard input is empty. With background, the call returns at once with a process_id and the "
+       "command keeps running: use this for servers and long jobs. There is no network."},
       {"inputSchema",
-       session_schema(languages,
-                      {{"command", property("string", "As for bash -c")},
-                       {"timeout", property("number", "Seconds it may take; in the background without limit")},
-                       {"env", map_of_strings("Environment variables")},
-                       {"stdin", property("string", "What it reads")},
-                       {"background", property("boolean", "Return at once, while it runs")}},
-                      {"command"})},
+       session_schema(
+           languages,
+           {{"command", property("string", "The command line, as for bash -c")},
+            {"timeout", property("number", "Time limit in seconds; a background process has none by default")},
+            {"env", map_of_strings("Environment variables")},
+            {"stdin", property("string", "Standard input")},
+            {"background", property("boolean", "Return at once and keep the command running")}},
+           {"command"})},
       {"outputSchema",
        end_schema(
            {{"session_id", property("string", "")},
-            {"process_id", property("string", "Of one in the background")},
+            {"process_id", property("string", "Only for a background process")},
             {"stdout", property("string", "")},
             {"stderr", property("string", "")},
             {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})}},
@@ -325,21 +328,20 @@ Tool process_output_tool(const config::Languages& languages) {
       {"name", "process_output"},
       {"title", "Output of a process"},
       {"description",
-       "What a process in the background wrote since `from`, and whether it still runs. Give `next` of the answer as "
-       "`from` of the next call; wait_seconds waits for something new."},
-      {"inputSchema",
-       session_schema(languages,
-                      {{"process_id", process_property()},
-                       {"from", property("integer", "Where to begin; without it, at the beginning")},
-                       {"wait_seconds", property("number", "How long to wait for something new: 0 to 60")}},
-                      {"process_id"})},
+       "Returns what a background process has written since `from`, and whether it is still running. Pass `next` from "
+       "the answer as `from` in the next call. wait_seconds waits for new output."},
+      {"inputSchema", session_schema(languages,
+                                     {{"process_id", process_property()},
+                                      {"from", property("integer", "Where to start; the beginning if omitted")},
+                                      {"wait_seconds", property("number", "Seconds to wait for new output: 0 to 60")}},
+                                     {"process_id"})},
       {"outputSchema", end_schema({{"session_id", property("string", "")},
                                    {"process_id", property("string", "")},
                                    {"stdout", property("string", "")},
                                    {"stderr", property("string", "")},
-                                   {"next", property("integer", "Where the next call begins")},
-                                   {"more", property("boolean", "There is more already")},
-                                   {"lost", property("boolean", "What came before this is not kept any more")}},
+                                   {"next", property("integer", "Pass this as `from` in the next call")},
+                                   {"more", property("boolean", "More output is already available")},
+                                   {"lost", property("boolean", "Earlier output has been discarded")}},
                                   {"session_id", "process_id", "state", "stdout", "stderr", "next"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = process_output;
@@ -351,7 +353,7 @@ Tool stop_process_tool(const config::Languages& languages) {
   tool.definition = {
       {"name", "stop_process"},
       {"title", "Stop a process"},
-      {"description", "Ends a process in the background and all that it started. Its output can still be read."},
+      {"description", "Stops a background process and everything it started. Its output can still be read."},
       {"inputSchema", session_schema(languages, {{"process_id", process_property()}}, {"process_id"})},
       {"outputSchema", end_schema({{"session_id", property("string", "")}, {"process_id", property("string", "")}},
                                   {"session_id", "process_id", "state"})},

@@ -42,7 +42,7 @@ Task<Or<>> write_file(ToolContext& context, Call& call, json::object arguments) 
   const auto mode = *append ? sandbox::WriteMode::append : sandbox::WriteMode::replace;
   const auto written = co_await files.write(*path, std::move(*content), mode);
   if (!written) co_return tool_error(file_error_text(written.error()));
-  auto result = answer(fmt::format("/workspace/{} has {} bytes now.\nSession: {}", *path, written->size, session->id),
+  auto result = answer(fmt::format("/workspace/{} now has {} bytes.\nSession: {}", *path, written->size, session->id),
                        {{"session_id", session->id},
                         {"path", *path},
                         {"size", written->size},
@@ -94,8 +94,8 @@ Task<Or<>> list_files(ToolContext& context, Call& call, json::object arguments) 
     entries.push_back(shown(entry));
     text += line_of(entry);
   }
-  if (text.empty()) text = "(nothing)\n";
-  if (listing->truncated) text += "[there is more: list a directory in it]\n";
+  if (text.empty()) text = "(empty)\n";
+  if (listing->truncated) text += "[truncated: list a subdirectory to see more]\n";
   text += "Session: " + session->id;
   co_return answer(std::move(text), {{"session_id", session->id},
                                      {"path", request->path},
@@ -111,7 +111,7 @@ Task<Or<>> delete_file(ToolContext& context, Call& call, json::object arguments)
   SessionFiles files(*session, call);
   const auto removed = co_await files.remove(request->path, request->recursive);
   if (!removed) co_return tool_error(file_error_text(removed.error()));
-  co_return answer(fmt::format("/workspace/{} is deleted.\nSession: {}", request->path, session->id),
+  co_return answer(fmt::format("Deleted /workspace/{}.\nSession: {}", request->path, session->id),
                    {{"session_id", session->id}, {"path", request->path}, {"deleted", true}});
 }
 
@@ -123,20 +123,19 @@ Tool write_file_tool(const config::Languages& languages) {
       {"name", "write_file"},
       {"title", "Write a file"},
       {"description",
-       "Writes a file into the workspace of a session, where code of that session finds it: /workspace is its working "
-       "directory. Directories on the way are made; a file that is there is replaced, or added to with append. It "
-       "stays "
+       "Writes a file into a session's workspace, /workspace, which is the working directory of code in that session. "
+       "Creates missing directories. Replaces an existing file, or adds to its end if append is true. The file is kept "
        "until the session ends."},
       {"inputSchema", session_schema(languages,
                                      {{"path", property("string", "Relative to /workspace")},
-                                      {"content", property("string", "All of it")},
-                                      {"encoding", one_of({"utf-8", "base64"}, "base64 for what is not text")},
-                                      {"append", property("boolean", "Add to the end of the file")}},
+                                      {"content", property("string", "The whole content")},
+                                      {"encoding", one_of({"utf-8", "base64"}, "base64 for binary data")},
+                                      {"append", property("boolean", "Add to the end of an existing file")}},
                                      {"path", "content"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "Relative to /workspace")},
-                               {"size", property("integer", "Bytes the file has now")},
-                               {"uri", property("string", "The file as a resource")}},
+                               {"size", property("integer", "Size of the file in bytes")},
+                               {"uri", property("string", "Resource URI of the file")}},
                               {"session_id", "path", "size", "uri"})},
       {"annotations", annotations({.idempotent = true})}};
   tool.run = write_file;
@@ -148,25 +147,25 @@ Tool list_files_tool(const config::Languages& languages) {
   const auto entry = schema({{"path", property("string", "Relative to /workspace")},
                              {"type", one_of({"file", "directory", "symlink", "other"}, "")},
                              {"size", property("integer", "Bytes")},
-                             {"modified", property("string", "2026-01-31T12:00:00.000Z")},
-                             {"target", property("string", "Of a symlink")}},
+                             {"modified", property("string", "Time of the last change, as 2026-01-31T12:00:00.000Z")},
+                             {"target", property("string", "Target of a symlink")}},
                             {"path", "type", "size"});
   Tool tool;
   tool.definition = {
       {"name", "list_files"},
       {"title", "List files"},
       {"description",
-       "Lists a directory of a session's workspace, with recursive also what is in the directories in it: 1000 entries "
-       "at the most, in the order of their names."},
+       "Lists a directory in a session's workspace; with recursive, its subdirectories too. Returns at most 1000 "
+       "entries, sorted by name."},
       {"inputSchema",
        session_schema(languages,
-                      {{"path", property("string", "Relative to /workspace; without it all of the workspace")},
-                       {"recursive", property("boolean", "Also what is in directories")}},
+                      {{"path", property("string", "Relative to /workspace; the workspace itself if omitted")},
+                       {"recursive", property("boolean", "Include subdirectories")}},
                       {})},
       {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"path", property("string", "What was listed, relative to /workspace")},
+                               {"path", property("string", "The listed directory, relative to /workspace")},
                                {"entries", list_of(entry, "")},
-                               {"truncated", property("boolean", "There are more")}},
+                               {"truncated", property("boolean", "There are more entries")}},
                               {"session_id", "path", "entries", "truncated"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = list_files;
@@ -179,12 +178,11 @@ Tool delete_file_tool(const config::Languages& languages) {
       {"name", "delete_file"},
       {"title", "Delete a file"},
       {"description",
-       "Deletes a file, a link or an empty directory of a session's workspace; with recursive a "
-       "directory and everything "
-       "in it. It cannot be taken back."},
+       "Deletes a file, a link or an empty directory in a session's workspace; with recursive, a directory and "
+       "everything in it. This cannot be undone."},
       {"inputSchema", session_schema(languages,
                                      {{"path", property("string", "Relative to /workspace")},
-                                      {"recursive", property("boolean", "A directory with all that is in it")}},
+                                      {"recursive", property("boolean", "Delete a directory with everything in it")}},
                                      {"path"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "Relative to /workspace")},

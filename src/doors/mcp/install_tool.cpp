@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxAtOnce = 50;
-constexpr std::size_t kMaxOutput = std::size_t{4} << 10;  // of what pip printed last
+constexpr std::size_t kMaxOutput = std::size_t{4} << 10;  // the end of pip's output
 constexpr milliseconds kPollInterval{100};
 constexpr std::chrono::seconds kHeartbeat{2};
 
@@ -30,7 +30,7 @@ Result<std::vector<packages::Package>> packages_argument(const json::object& arg
     return fail(Errc::invalid, fmt::format("Invalid argument: packages has more than {} entries", kMaxAtOnce));
   std::vector<packages::Package> packages;
   for (const auto& text : given) {
-    // "numpy>=1.2,<2": a name, and what is to be said of its version.
+    // "numpy>=1.2,<2": a name, then its version specifiers.
     const auto end = std::min(text.find_first_of("=<>!~ "), text.size());
     const auto version = std::min(text.find_first_not_of(' ', end), text.size());
     packages::Package package{.name = text.substr(0, end), .version = text.substr(version)};
@@ -62,36 +62,29 @@ Question question_of(const packages::InstallRequest& request) {
                                 schema({{"install", std::move(install)}}, {"install"}));
 }
 
-bool agreed(const cove::mcp::Answers& answers) {
-  const auto* form = cove::mcp::accepted(answers, "install");
-  if (form == nullptr) return false;
-  const auto* value = form->if_contains("install");
-  return value != nullptr && value->is_bool() && value->as_bool();
-}
-
 bool is_over(const sandbox::Sandbox& sandbox) {
   return sandbox.state() == sandbox::State::deleting || sandbox.state() == sandbox::State::gone;
 }
 
-// To its end, or that of whoever waits for it: what is being fetched for it may take a while to notice.
+// Returns when the installation ends or the call is cancelled; a download in progress may notice that later.
 Task<json::object> wait(ToolContext& context, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
   auto& installs = context.services.installs;
-  auto told = Clock::now();
+  auto last_progress = Clock::now();
   while (true) {
     auto status = installs.status(*sandbox);
-    const auto word = text_of(status, "status");
-    if (word != "pending" && word != "installing") co_return status;
+    const auto state = text_of(status, "status");
+    if (state != "pending" && state != "installing") co_return status;
     if (call.cancelled()) installs.cancel(*sandbox);
     if (call.cancelled() || is_over(*sandbox)) co_return json::object();
-    if (Clock::now() >= told + kHeartbeat) {
-      told = Clock::now();
-      call.progress(word);
+    if (Clock::now() >= last_progress + kHeartbeat) {
+      last_progress = Clock::now();
+      call.progress(state);
     }
     co_await call.changed().wait_until(Clock::now() + kPollInterval);
   }
 }
 
-json::array named(const json::object& status) {
+json::array installed_packages(const json::object& status) {
   json::array out;
   const auto* list = status.if_contains("installed");
   if (list == nullptr || !list->is_array()) return out;
@@ -116,7 +109,7 @@ json::object failed(const json::object& status) {
 }
 
 json::object done(const Session& session, const json::object& status) {
-  auto installed = named(status);
+  auto installed = installed_packages(status);
   std::string names;
   for (const auto& one : installed)
     names += fmt::format("\n{} {}", std::string_view(one.at("name").as_string()),
@@ -135,8 +128,8 @@ Task<Or<>> install(ToolContext& context, Call& call, json::object arguments) {
     std::vector<Question> questions{question};
     auto asked = co_await call.ask(std::move(questions));
     if (!asked) co_return asked.error();
-    if (!agreed(*asked))
-      co_return tool_error("Nothing was installed: the user did not agree. Do without these packages.");
+    if (!cove::mcp::agreed(*asked, "install"))
+      co_return tool_error("Nothing was installed: the user did not agree. Continue without these packages.");
   }
   const auto session = co_await context.sessions.open(call, name->value_or(""), "python");
   if (!session) co_return tool_error(session.error().message);
@@ -159,18 +152,17 @@ Tool install_tool(const config::Languages& /*languages*/) {
       {"name", "install_packages"},
       {"title", "Install Python packages"},
       {"description",
-       "Installs Python packages from an index into a session, where they stay until it ends; Python code of the "
-       "session "
-       "can import them at once. Only wheels, up to 50 packages a call. numpy, pandas and matplotlib are usually there "
-       "already. The code in the session has no network, also while this runs."},
-      {"inputSchema",
-       schema({{"packages", list_of({{"type", "string"}}, "As for pip: \"name\", \"name==1.2\", \"name>=1,<2\"")},
-               {"timeout", property("number", "Seconds it may take")},
-               {"index_url", property("string", "A package index other than the server's own")},
-               {"session_id", session_property()}},
-              {"packages"})},
+       "Installs Python packages from a package index into a session; Python code in that session can import them at "
+       "once, until the session ends. Wheels only, at most 50 packages a call. numpy, pandas and matplotlib are "
+       "usually preinstalled. Code in the session has no network access, even during the installation."},
+      {"inputSchema", schema({{"packages", list_of({{"type", "string"}},
+                                                   "Requirements as for pip: \"name\", \"name==1.2\", \"name>=1,<2\"")},
+                              {"timeout", property("number", "Time limit in seconds")},
+                              {"index_url", property("string", "A package index to use instead of the server's")},
+                              {"session_id", session_property()}},
+                             {"packages"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"installed", list_of(package, "All that was installed into the session until now")}},
+                               {"installed", list_of(package, "All packages installed into the session so far")}},
                               {"session_id", "installed"})},
       {"annotations", std::move(hints)}};
   tool.run = install;

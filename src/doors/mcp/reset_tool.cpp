@@ -34,17 +34,16 @@ Tool reset_tool(const config::Languages& languages) {
   Tool tool;
   tool.definition = {
       {"name", "reset_session"},
-      {"title", "Begin anew"},
+      {"title", "Reset sessions"},
       {"description",
-       "Ends sessions: their variables, processes and files are gone. With session_id it ends that one, or, with a "
-       "language as well, only that language's variables in it. Without session_id it ends the sessions that "
-       "calls without one use, of one "
-       "language or of all."},
+       "Ends sessions; their variables, processes and files are lost. With session_id, ends that session, or, if a "
+       "language is given too, only that language's interpreter in it. Without session_id, ends the default sessions "
+       "of this connection: that of one language, or all of them."},
       {"inputSchema",
        {{"type", "object"},
         {"properties",
          {{"language", {{"type", "string"}, {"enum", std::move(names)}, {"default", "all"}}},
-          {"session_id", {{"type", "string"}, {"description", "The session to end"}}}}}}},
+          {"session_id", {{"type", "string"}, {"description", "The session to reset"}}}}}}},
       {"outputSchema",
        {{"type", "object"}, {"properties", {{"ended", {{"type", "integer"}}}}}, {"required", json::array{"ended"}}}},
       {"annotations",

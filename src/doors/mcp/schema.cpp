@@ -57,14 +57,15 @@ json::object map_of_strings(std::string_view description) {
 }
 
 json::object session_property() {
-  return property("string", "Name of the session; without it the one of the language that calls without a name use");
+  return property("string", "The session to use; without it, the default session of the language");
 }
 
 json::object language_property(const config::Languages& languages, std::string_view usual) {
   json::array names;
   for (const auto& language : languages.all()) names.emplace_back(language.name);
   if (usual.empty()) return one_of(std::move(names), "The language of the code");
-  auto out = one_of(std::move(names), "Which session is meant when there is no session_id: there is one a language");
+  auto out =
+      one_of(std::move(names), "Selects the default session when there is no session_id; each language has its own");
   out["default"] = usual;
   return out;
 }

@@ -25,10 +25,10 @@ boost::json::object one_of(boost::json::array words, std::string_view descriptio
 boost::json::object map_of_strings(std::string_view description);
 // The argument `session_id`.
 boost::json::object session_property();
-// Every language, as the argument `language`; `usual` is what it is when it is not given ("": it has to be).
+// The argument `language`, with every language as a value. `usual` is its default; "" makes it required.
 boost::json::object language_property(const config::Languages& languages, std::string_view usual);
 
-// What a client may expect of a tool before it calls it. None of ours reaches out of its sandbox.
+// The annotations of a tool (readOnlyHint and so on). openWorldHint is false: tools stay inside the sandbox.
 struct Hints {
   bool read_only = false;
   bool destructive = false;

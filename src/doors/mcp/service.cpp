@@ -27,7 +27,7 @@ using cove::mcp::Revision;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCoalesceTime{250};  // changes closer than this are one notification
-constexpr milliseconds kQuick{1000};        // a call done by then is answered, and no task is made of it
+constexpr milliseconds kQuick{1000};        // a call that ends within this is answered directly, without a task
 
 constinit AddFixtures add_fixtures = nullptr;
 
@@ -43,7 +43,7 @@ std::string_view name_of(TaskUse use) {
   return "";
 }
 
-// A tool that always does, or a run that says which files it made.
+// Whether the list of resources may have changed.
 bool makes_files(const Tool& tool, const json::object& result) {
   if (tool.makes_files) return true;
   const auto* facts = result.if_contains("structuredContent");
@@ -133,10 +133,10 @@ std::string CodeService::instructions() const {
   }
   const auto config = context_.services.config();
   return fmt::format(
-      "Runs code in sandboxes without a network. {} keep their state between calls of one session; {} run as programs. "
-      "Give a session_id to come back to a session; it ends when it was not used for {} minutes. Files are in "
-      "/workspace of the session, and can be read as workspace://SESSION/PATH. A run may take {} seconds unless it "
-      "asks for more.",
+      "Runs code in sandboxes without network access. {} keep their state between calls in one session; {} run as "
+      "programs. Pass a session_id to return to a session; a session ends after {} minutes without use. Files are in "
+      "the session's /workspace and can be read as workspace://SESSION/PATH. A run may take {} seconds unless its "
+      "timeout argument says otherwise.",
       live, rest, std::chrono::duration_cast<std::chrono::minutes>(config->mcp.session_idle).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config->mcp.timeout).count());
 }
@@ -214,7 +214,7 @@ Task<Or<>> CodeService::call_tool(Call& call) {
 Task<Or<>> CodeService::run(Call& call, Tool tool, json::object arguments) {
   auto result = co_await tool.run(context_, call, std::move(arguments));
   if (result && makes_files(tool, *result) && changed_.insert(call.tenant).second)
-    context_.services.tasks.spawn("tell of resources", notify_resources_changed(this, call.tenant));
+    context_.services.tasks.spawn("notify of changed resources", notify_resources_changed(this, call.tenant));
   co_return result;
 }
 

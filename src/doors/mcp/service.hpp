@@ -15,14 +15,14 @@
 
 namespace cove::doors::mcp {
 
-// Everything that clients find here.
+// The tools, prompts and resources offered to clients.
 struct Offer {
   std::vector<Tool> tools;
   std::vector<Prompt> prompts;
   std::vector<std::unique_ptr<Resources>> resources;
 };
 
-// Where the tools, prompts and resources that the protocol's conformance suites look for can be added.
+// What fixtures for the protocol's conformance suites can add to.
 struct FixtureTarget {
   Offer& offer;
   cove::mcp::Notifier& notifier;
@@ -30,11 +30,11 @@ struct FixtureTarget {
   async::TaskGroup& background;
 };
 using AddFixtures = void (*)(FixtureTarget bench);
-// Called where the configuration asks for fixtures (mcp.fixtures). Only the program cove-mcp-fixtures has any; it says
-// so before main().
+// Registers `add`, which is called when the configuration asks for fixtures (mcp.fixtures). Only the program
+// cove-mcp-fixtures does so, before main().
 void set_fixtures(AddFixtures add);
 
-// What we offer to MCP clients: tools, prompts, resources, and calls that go on as tasks.
+// The MCP service: tools, prompts, resources, and tool calls that run as tasks.
 class CodeService : public cove::mcp::Service {
  public:
   CodeService(boost::asio::any_io_executor executor, Services& services);

@@ -22,7 +22,7 @@ constexpr std::string_view kUnnamed = "mcp-";
 
 tl::unexpected<Error> unknown(const std::string& name) {
   return fail(Errc::not_found,
-              fmt::format("Unknown session: {}. It may have expired; list_sessions shows those there are.", name));
+              fmt::format("Unknown session: {}. It may have expired; list_sessions lists the existing ones.", name));
 }
 
 sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
@@ -44,7 +44,7 @@ std::chrono::milliseconds last_used(const sandbox::Sandbox& sandbox) {
   return sandbox.expires_boot() - std::chrono::milliseconds(sandbox.row().ttl_ms);
 }
 
-// A session of a name is shared by languages: the others go on.
+// Languages share a named session: the interpreters of the other languages are kept.
 Task<std::size_t> end_interpreters(sandbox::Kernels& kernels, std::shared_ptr<sandbox::Sandbox> sandbox,
                                    std::string language) {
   std::size_t ended = 0;
@@ -58,7 +58,7 @@ Task<std::size_t> end_interpreters(sandbox::Kernels& kernels, std::shared_ptr<sa
 
 }  // namespace
 
-// Those who want to run in one session, first come first served.
+// The calls that wait for one session's lock, in order of arrival.
 struct Sessions::LockQueue {
   explicit LockQueue(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
   async::Signal changed;
@@ -123,7 +123,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
                                                           std::chrono::milliseconds idle) {
   using sandbox::Registry;
   if (const auto found = co_await services_.registry.find(call.tenant, name)) {
-    // One that was to go soon is wanted after all.
+    // A session with a short TTL is used again: it gets the full one.
     if (is_ours(**found) && (*found)->row().ttl_ms < idle.count()) (*found)->set_ttl(idle);
     co_return Registry::Ensured{.sandbox = *found, .created = false};
   }
@@ -133,8 +133,9 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   auto count = std::ranges::count_if(all, [](const auto& one) { return is_ours(*one); });
   while (count-- >= config->mcp.sessions) {
     if (!co_await evict_oldest(call.tenant))
-      co_return fail(Errc::quota, fmt::format("There are {} sessions and all of them are in use: wait for one to end",
-                                              config->mcp.sessions));
+      co_return fail(Errc::quota,
+                     fmt::format("The limit of {} sessions is reached and all of them are in use: wait for one to end",
+                                 config->mcp.sessions));
   }
   while (true) {
     auto request = request_for(*config, call.tenant, name, idle);
@@ -143,7 +144,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   }
 }
 
-// The session that was not used for longest goes, those that nobody named first. False when every one is in use.
+// Ends the least recently used session, unnamed sessions first. False when all are in use.
 Task<bool> Sessions::evict_oldest(std::string tenant) {
   std::shared_ptr<sandbox::Sandbox> oldest;
   for (const auto& one : services_.registry.of(tenant, "")) {
@@ -159,15 +160,15 @@ Task<bool> Sessions::evict_oldest(std::string tenant) {
   co_return true;
 }
 
-// What is to be said of the session before, if this is another under its name.
+// Returns a note about the previous session of this name, if this one replaces it.
 std::string Sessions::remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle) {
   const auto now = Clock::now();
   std::string note;
   if (const auto known = known_.find(key); made.created && known != known_.end()) {
     const auto& before = known->second;
-    const auto what = before.evicted ? std::string("had to make way for others")
+    const auto what = before.evicted ? std::string("was evicted, because the limit of sessions was reached")
                       : now - before.used >= before.idle
-                          ? fmt::format("expired: it was not used for {} s",
+                          ? fmt::format("expired after {} s without use",
                                         std::chrono::ceil<std::chrono::seconds>(before.idle).count())
                           : std::string("was ended");
     note = fmt::format("Session {} {}; a new one was started", key.second, what);
@@ -193,7 +194,7 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call,
   if (name.empty()) {
     const auto known = defaults_.find({call.connection, language});
     if (call.connection.empty() || known == defaults_.end())
-      co_return fail(Errc::not_found, fmt::format("There is no session of {} yet. Give a session_id.", language));
+      co_return fail(Errc::not_found, fmt::format("There is no session of {} yet. Pass a session_id.", language));
     name = known->second;
   }
   if (const auto checked = sandbox::checked_name(name); !checked) co_return tl::unexpected<Error>(checked.error());

@@ -19,7 +19,7 @@ using cove::mcp::Or;
 
 constexpr std::chrono::seconds kCheckTime{20};
 constexpr std::size_t kMaxCode = std::size_t{1} << 20;
-constexpr std::size_t kMaxBasic = std::size_t{256} << 10;  // it is read here, where others wait meanwhile
+constexpr std::size_t kMaxBasic = std::size_t{256} << 10;  // checked on the event loop, so it must be quick
 constexpr std::size_t kMaxOutput = std::size_t{64} << 10;
 constexpr std::size_t kMaxDetails = 300;
 constexpr int kNotExecutable = 126;  // of a shell
@@ -36,7 +36,7 @@ struct Request {
 struct Judgement {
   bool valid = true;
   syntax::Finding finding;
-  std::string basic_because;  // "": a program that knows the language has read it
+  std::string basic_because;  // "": a checker of the language has read the code
 };
 
 Result<Request> parse(const ToolContext& context, const json::object& arguments) {
@@ -52,7 +52,7 @@ Result<Request> parse(const ToolContext& context, const json::object& arguments)
   return request;
 }
 
-// --- by a program that knows the language
+// --- by the language's own checker
 
 struct CheckerRun {
   sandbox::ProcessEnd end;
@@ -70,21 +70,21 @@ Task<Result<CheckerRun>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbo
   co_await run->wait();
   CheckerRun said{.end = run->end(), .output = run->process()->text_of(sandbox::Event::Kind::err)};
   said.output += "\n" + run->process()->text_of(sandbox::Event::Kind::out);
-  // Some name the file as they were told to, some with all that leads to it.
+  // Some checkers print the name they were given, some the full path.
   constexpr std::string_view kPlace = "/workspace/";
   for (auto at = said.output.find(kPlace); at != std::string::npos; at = said.output.find(kPlace, at))
     said.output.erase(at, kPlace.size());
   co_return said;
 }
 
-// Some end with the same number where they found a fault.
+// Some checkers exit with the same code for a syntax error, but name a line then.
 bool is_missing(const sandbox::ProcessEnd& end, const syntax::Finding& finding) {
   return end.reason == sandbox::Reason::not_started ||
          ((end.exit_status == kNotExecutable || end.exit_status == kNotFound) && !finding.line);
 }
 
 std::string no_checker(const config::Language& language) {
-  return fmt::format("nothing that reads {} is installed here (package {})", syntax::checker_of(language.name).label,
+  return fmt::format("no checker for {} is installed (package {})", syntax::checker_of(language.name).label,
                      language.package);
 }
 
@@ -96,13 +96,13 @@ Result<Judgement> judge(const Request& request, const syntax::Checker& checker, 
   if (is_missing(end, finding)) {
     judgement.basic_because = no_checker(request.language);
   } else if (end.reason == sandbox::Reason::timeout) {
-    return fail(Errc::over_limit, fmt::format("reading the code took longer than {} s", kCheckTime.count()));
+    return fail(Errc::over_limit, fmt::format("the syntax check took longer than {} s", kCheckTime.count()));
   } else if (end.reason != sandbox::Reason::exited) {
-    return fail(Errc::io, fmt::format("reading the code ended by {}", name_of(end.reason)));
+    return fail(Errc::io, fmt::format("the syntax check failed: {}", name_of(end.reason)));
   } else if (end.exit_status == 0) {
     judgement.valid = true;
   } else if (!checker.no_fault.empty() && said.output.find(checker.no_fault) != std::string::npos) {
-    judgement.basic_because = "a module that it uses is not installed here";
+    judgement.basic_because = "a module that the code uses is not installed";
   } else {
     judgement.valid = false;
     judgement.finding = std::move(finding);
@@ -116,8 +116,8 @@ Task<Result<Judgement>> judge_by_program(ToolContext& context, Call& call, const
     Judgement none{.basic_because = no_checker(request.language)};
     co_return none;
   }
-  // A sandbox of its own: what a checker does beside reading is gone with it, and nothing in a session can stand in for
-  // the checker.
+  // In a throwaway sandbox: side effects of a checker go with it, and a session cannot replace the checker by a program
+  // of its own.
   if (context.services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   run::Throwaway wanted{.prefix = "work", .limits = run::default_limits(*context.services.config())};
   const auto lease = co_await run::acquire(context.services, principal_of(call), std::move(wanted));
@@ -131,7 +131,7 @@ Task<Result<Judgement>> judge_by_program(ToolContext& context, Call& call, const
     if (!said) co_return tl::unexpected<Error>(said.error());
     auto judgement = judge(request, checker, file, *said);
     if (!judgement || judgement->valid) co_return judgement;
-    // Where it was understood the furthest is where the fault is.
+    // The attempt that got furthest names the real error.
     if (!worst || judgement->finding.line > worst->finding.line) worst = std::move(*judgement);
   }
   co_return std::move(*worst);
@@ -142,7 +142,7 @@ Task<Result<Judgement>> judge_by_program(ToolContext& context, Call& call, const
 Result<Judgement> judge_by_structure(const Request& request, std::string because) {
   if (request.code.size() > kMaxBasic)
     return fail(Errc::over_limit,
-                fmt::format("{}, and without that at most {} bytes can be checked", because, kMaxBasic));
+                fmt::format("{}, and without one at most {} bytes can be checked", because, kMaxBasic));
   Judgement judgement{.basic_because = std::move(because)};
   const auto problem = syntax::basic_check(request.language.name, request.code);
   if (!problem) return judgement;
@@ -267,26 +267,27 @@ Tool validate_tool(const config::Languages& languages) {
       {"name", "validate_code"},
       {"title", "Check syntax"},
       {"description",
-       "Checks the syntax of code without running it, and says in which line the first error is. With save, code that "
-       "is valid is written to filename in the session's workspace (/workspace), where execute_code of the same "
-       "session finds it: this is how a program of several files is put together. Up to 1 MiB of code; 20 seconds."},
+       "Checks the syntax of code without running it, and reports the line of the first error. With save, valid code "
+       "is written to filename in the session's workspace, /workspace, where execute_code in the same session finds "
+       "it; this is how to build a program of several files. At most 1 MiB of code; takes at most 20 seconds."},
       {"inputSchema",
        schema({{"language", language_property(languages, "")},
                {"code", property("string", "The source text")},
-               {"filename", property("string", "Name of the file, with or without extension; may have directories")},
+               {"filename", property("string", "File name, with or without extension; may include directories")},
                {"save", property("boolean", "Write valid code to the file in the session's workspace")},
-               {"session_id", property("string", "The session to save into; without it the one of the language")}},
+               {"session_id",
+                property("string", "The session to save into; without it, the default session of the language")}},
               {"language", "code"})},
       {"outputSchema",
        schema({{"valid", property("boolean", "")},
                {"language", property("string", "")},
                {"checked", one_of({"full", "basic"}, "basic: only brackets, strings, comments and block keywords")},
-               {"line", property("integer", "Of the first error")},
-               {"column", property("integer", "Of the first error, counted from 1, when it is known")},
-               {"message", property("string", "What is wrong")},
+               {"line", property("integer", "Line of the first error")},
+               {"column", property("integer", "Column of the first error, counted from 1, if known")},
+               {"message", property("string", "The error message")},
                {"filename", property("string", "")},
-               {"saved", property("string", "The path in the workspace it was written to")},
-               {"session_id", property("string", "The session it was written to")}},
+               {"saved", property("string", "Path of the saved file, relative to /workspace")},
+               {"session_id", property("string", "The session whose workspace holds the saved file")}},
               {"valid", "language", "checked"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = validate;

@@ -44,7 +44,7 @@ bool is_output(std::string_view type) {
          type.starts_with("comm_");
 }
 
-// What the kernel said, in our words.
+// Translates the content of a kernel's message into an event of this API.
 void add_content(json::object& to, std::string_view type, const json::object& said) {
   if (type == "stdout" || type == "stderr") {
     to["data"] = text_member(said, "text");

@@ -12,7 +12,7 @@ namespace json = boost::json;
 constexpr std::uint64_t kMaxVariables = 10'000;
 constexpr std::uint64_t kMaxPreview = 4096;
 
-// Puts one, and gives the answer that `shape` makes of it.
+// Asks the kernel a question, and answers with its reply in the form that `shape` gives it.
 using Shape = json::object (*)(const sandbox::Execution& answered);
 
 Task<Answer> put_question(Services& services, http::Exchange& exchange, std::string op, Result<json::object> content,
@@ -170,7 +170,7 @@ Result<CommWord> parse_comm(const json::object& body) {
 
 Task<Answer> speak_comm(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
-  // Who may not know of it hears that it is not there, whatever was asked.
+  // The kernel is looked up first: a caller that must not see it gets not_found, whatever the body is.
   COVE_CO_CHECK(co_await find_kernel(services, exchange.request(), Need::to_speak));
   COVE_CO_TRY(auto word, parse_comm(body));
   co_return co_await put_question(services, exchange, std::move(word.op), std::move(word.content),

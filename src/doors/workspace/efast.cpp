@@ -20,7 +20,7 @@ constexpr std::uint64_t kGrantLimit = 1U << 20;  // of what the store says of a 
 constexpr unsigned kRedirects = 5;
 constexpr std::chrono::milliseconds kPollInterval{200};
 
-// Several documents on their way into one session. Kept alive by whoever works on it: the caller may have gone.
+// The download of several documents into one session. Kept alive by its workers: the caller may be gone.
 struct Batch {
   Batch(Services& services, Session session, boost::asio::any_io_executor executor)
       : services(services), session(std::move(session)), changed(executor) {}
@@ -39,7 +39,7 @@ struct Batch {
   bool left = false;  // the caller has
   std::optional<sandbox::Admission::Ticket> ticket = std::nullopt;
 
-  // Nobody waits for it, or there is nowhere to put it.
+  // The caller is gone, or the session has ended.
   [[nodiscard]] bool abandoned() const {
     const auto state = session.sandbox->state();
     return left || state == sandbox::State::deleting || state == sandbox::State::gone;
@@ -55,7 +55,7 @@ struct Fetched {
   std::uint64_t total = 0;
 };
 
-// Writes what comes into the session as it comes.
+// Writes received bytes into the session.
 class IntoSession : public outbound::Receiver {
  public:
   IntoSession(std::shared_ptr<Batch> batch, std::string path) : batch_(std::move(batch)), path_(std::move(path)) {}
@@ -157,7 +157,7 @@ std::string told(const Result<Fetched>& fetched, const DocumentRequest& document
                      json_text(document.savename));
 }
 
-// One of those that work on it at once.
+// One of the concurrent workers.
 Task<> work(std::shared_ptr<Batch> batch) {
   struct Working {
     Batch& batch;

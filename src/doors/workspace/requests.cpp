@@ -20,7 +20,7 @@ using fastapi::place;
 using Kind = Value::Kind;
 using Presence = Checker::Presence;
 
-// Null is as if it were not there.
+// Null counts as absent.
 const Value* given(const Value& body, std::string_view name) {
   const auto* value = body.member(name);
   return value == nullptr || value->kind == Kind::null ? nullptr : value;
@@ -39,7 +39,7 @@ Value text_value(std::string text) {
   return value;
 }
 
-// A body that must be an object, and what `fill` makes of it.
+// Checks that the body is an object and lets `fill` read it.
 template <typename T, typename Fill>
 Parsed<T> parsed(const Value& body, Fill fill) {
   Checker checker;
