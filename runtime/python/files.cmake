@@ -26,6 +26,7 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/program.py
   cove_runtime/reloads.py
   cove_runtime/shell.py
+  cove_runtime/stand_ins.py
   cove_runtime/streams.py
   cove_runtime/tables.py
   cove_runtime/touched.py

@@ -17,10 +17,10 @@
 
 namespace cove::fastapi {
 
-// A value, or what is answered because there is none.
+// A value, or the error response.
 template <typename T>
 using Or = tl::expected<T, http::Response>;
-// Of a handler. nullopt: the client is gone, or the handler has written its answer itself.
+// The result of a handler. nullopt: the client is gone, or the handler has written the answer itself.
 using Answer = Or<std::optional<http::Response>>;
 
 http::Response json(unsigned status, std::string body);
@@ -29,7 +29,7 @@ http::Response detail(unsigned status, std::string_view text);
 tl::unexpected<http::Response> refuse(unsigned status, std::string_view text);
 // 422 {"detail": …}
 http::Response wrong(const Problems& problems);
-// What was parsed, or 422.
+// The parsed value, or 422.
 template <typename T>
 Or<T> valid(std::variant<T, Problems> parsed) {
   if (const auto* problems = std::get_if<Problems>(&parsed)) return tl::unexpected<http::Response>(wrong(*problems));
@@ -37,12 +37,12 @@ Or<T> valid(std::variant<T, Problems> parsed) {
 }
 // With Retry-After.
 http::Response later(http::Response response, std::chrono::milliseconds after);
-// What our own HTTP side refuses, as clients of these paths know it.
+// A refusal of the HTTP layer, in the format of these APIs.
 http::Response in_their_words(http::Response response);
 
 async::Task<> send(http::Exchange& exchange, http::Response response);
 
-// A handler as a route calls it. A shutdown waits until its answer is sent.
+// Adapts a handler to a route. A shutdown waits until the answer is sent.
 template <auto handler, class Services>
 async::Task<> answered(Services& services, http::Exchange& exchange) {
   Answer answer = co_await handler(services, exchange);

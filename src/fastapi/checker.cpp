@@ -17,7 +17,7 @@ namespace {
 using Kind = Value::Kind;
 using Limits = std::numeric_limits<std::int64_t>;
 
-// Digits that do not fit are as large, or as small, as the type can be.
+// Values out of range are clamped to the type.
 std::optional<std::int64_t> clamped(std::string_view digits) {
   if (digits.starts_with('+')) digits.remove_prefix(1);
   std::int64_t number = 0;
@@ -28,7 +28,7 @@ std::optional<std::int64_t> clamped(std::string_view digits) {
   return number;
 }
 
-// As Python's email package reads it: what has no kind and subtype is text.
+// As in Python's email package: a malformed type is text/plain.
 bool is_json(std::string_view content_type) {
   if (content_type.empty()) return true;
   const auto kind = http::to_lower(http::trim(content_type.substr(0, content_type.find(';'))));
@@ -40,7 +40,7 @@ bool is_json(std::string_view content_type) {
 }  // namespace
 
 // Of what was sent; a caller knows the rest.
-constexpr std::size_t kMostEchoed = std::size_t{64} << 10;
+constexpr std::size_t kMaxEchoed = std::size_t{64} << 10;
 
 std::string place(std::string_view above, std::string_view name) {
   return fmt::format("{},{}", above, json_text(name));
@@ -50,7 +50,7 @@ void Checker::complain(std::string_view type, std::string_view loc, std::string_
                        std::string_view ctx) {
   if (!list_.empty()) list_ += ',';
   list_ += fmt::format(R"({{"type":"{}","loc":[{}],"msg":{},"input":{})", type, loc, json_text(message),
-                       input.size() > kMostEchoed ? "null" : input);
+                       input.size() > kMaxEchoed ? "null" : input);
   if (!ctx.empty()) list_ += fmt::format(R"(,"ctx":{})", ctx);
   list_ += '}';
 }
@@ -205,7 +205,7 @@ std::variant<Value, Problems, std::monostate> read_body(std::string_view body, s
     }
     value = std::get<Value>(std::move(parsed));
   }
-  // Nothing and null are the same.
+  // An empty body and null are the same.
   if (value.kind == Kind::null) {
     checker.complain("missing", kBody, "Field required", "null");
     return checker.problems();

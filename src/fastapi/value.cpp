@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kDepth = 900;    // Python gives up at about a thousand
 constexpr std::size_t kDigits = 4300;  // as sys.get_int_max_str_digits()
-constexpr std::size_t kMostValues = 100'000;
+constexpr std::size_t kMaxValues = 100'000;
 
 void append_utf8(std::string& out, std::uint32_t c) {
   const auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
@@ -40,7 +40,7 @@ bool digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// The walk of CPython 3.11's _json.c, step by step, for its messages and the places it names.
+// Follows CPython 3.11's _json.c step by step, for the same messages and positions.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -78,7 +78,7 @@ class Parser {
   }
 
   bool scan(std::size_t& at, Value& out, std::size_t depth) {
-    if (depth > kDepth || ++values_ > kMostValues) return give_up();
+    if (depth > kDepth || ++values_ > kMaxValues) return give_up();
     if (at >= text_.size()) return refuse("Expecting value", at);
     const auto word = [&](std::string_view wanted, Value::Kind kind) {
       if (text_.substr(at, wanted.size()) != wanted) return false;
@@ -149,7 +149,7 @@ class Parser {
     return true;
   }
 
-  // Four hex digits, which must not be the end of all. `u` is where the letter is.
+  // Four hex digits, which must not end the text. `u` is the position of the letter.
   bool scan_hex(std::size_t u, std::uint32_t& out) {
     if (u + 5 >= text_.size()) return refuse("Invalid \\uXXXX escape", u);
     out = 0;
@@ -233,7 +233,7 @@ class Parser {
     return true;
   }
 
-  // As in a dict: the place of the first, the value of the last.
+  // As in a dict: the position of the first, the value of the last.
   static void merge(std::vector<Member>& members) {
     std::unordered_map<std::string_view, std::size_t> places;
     std::vector<std::size_t> repeated;
@@ -292,7 +292,7 @@ void put_text(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// As Python writes a float: the shortest text that reads back the same, and never as a whole number.
+// As Python's repr of a float: the shortest text that round-trips, always with a point or exponent.
 void put_real(std::string& out, const std::string& text) {
   double value = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);

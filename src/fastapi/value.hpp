@@ -28,17 +28,17 @@ struct Member {
   Value value;
 };
 
-// What Python says of a text that is no JSON.
+// Python's error for invalid JSON.
 struct Malformed {
   std::size_t position = 0;  // in characters
   std::string message;       // "Expecting value"
 };
-// Not even wrong: not UTF-8, nested too deeply, a number of more digits than Python takes, or far too many values.
+// Unreadable: not UTF-8, nested too deeply, a number with more digits than Python accepts, or too many values.
 struct Unreadable {};
 
 std::variant<Value, Malformed, Unreadable> parse_json(std::string_view text);
 
-// Compact, non-ASCII left as it is. What JSON or UTF-8 cannot say becomes null or U+FFFD.
+// Compact, without escaping non-ASCII. NaN and infinities become null, invalid UTF-8 U+FFFD.
 std::string to_json(const Value& value);
 std::string json_text(std::string_view text);
 

@@ -14,8 +14,8 @@ struct HandlerEnd {
   std::string note = {};  // for people, when something other than the handler ended it
 };
 
-// What is told of a call. 0: it returned; 1: its code could not be loaded (ValueError); 2: it, or the rest of its code,
-// raised an error; 3: there is no result; 6: it is no handler; else how its process ended.
+// The result of a handler call. Exit codes: 0 it returned; 1 its code could not be loaded (ValueError); 2 the handler,
+// or the rest of its code, raised an error; 3 there is no result; 6 it is not a handler; else how its process ended.
 struct HandlerOutcome {
   int exit_code = 3;
   std::string result_json = "null";
@@ -24,8 +24,7 @@ struct HandlerOutcome {
 
 inline constexpr std::size_t kResultLimit = 4U << 20;
 
-// `message` is what the handler said last: the word of code nobody has read, which counts only if its process ended
-// well.
+// `message` is the last message of the handler. It is untrusted, and counts only if the process exited normally.
 HandlerOutcome outcome_of(const HandlerEnd& end, const std::optional<std::string>& message);
 
 }  // namespace cove::handler

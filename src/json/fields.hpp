@@ -9,14 +9,14 @@
 
 namespace cove::json {
 
-// Fields of a JSON object that others wrote.
+// Fields of an untrusted JSON object.
 
-// Its text; "" when it is missing or no string.
+// The field as text; "" when it is missing or not a string.
 std::string text_of(const boost::json::object& object, std::string_view name);
 
 // Null when it is missing or null.
 const boost::json::value* given_field(const boost::json::object& object, std::string_view name);
-// Nothing when it is missing or null; Errc::invalid "NAME must be a string" when it is something else, and so on.
+// nullopt when it is missing or null; Errc::invalid "NAME must be a string" and so on for another type.
 Result<std::optional<std::string>> text_field(const boost::json::object& object, std::string_view name);
 Result<std::optional<double>> number_field(const boost::json::object& object, std::string_view name);
 Result<std::optional<bool>> bool_field(const boost::json::object& object, std::string_view name);

@@ -5,8 +5,8 @@
 
 namespace cove::json {
 
-// How much a JSON text holds, counted without parsing it: a parsed element takes many times the memory of its text, so
-// a text from somebody else is measured first.
+// The number of elements in a JSON text, counted without parsing it. A parsed element takes many times the memory of
+// its text, so untrusted text is measured first.
 struct Shape {
   std::size_t elements = 0;  // of arrays and objects
   std::size_t members = 0;   // of objects

@@ -78,9 +78,10 @@ Task<Asked> Call::ask(std::vector<Question> questions) {
   if (!missing.empty()) {
     std::vector<std::string> names;
     for (const auto& [name, value] : missing) names.emplace_back(name);
-    Or<> refused = fault(modern(revision) ? Code::missing_capability : Code::invalid_request,
-                         fmt::format("The client did not declare what this needs: {}", fmt::join(names, ", ")),
-                         json::object{{"requiredCapabilities", std::move(missing)}});
+    Or<> refused =
+        fault(modern(revision) ? Code::missing_capability : Code::invalid_request,
+              fmt::format("The client has not declared the required capabilities: {}", fmt::join(names, ", ")),
+              json::object{{"requiredCapabilities", std::move(missing)}});
     co_return tl::unexpected<Or<>>(std::move(refused));
   }
   co_return co_await asker_->ask(*this, std::move(questions));

@@ -26,9 +26,9 @@ class Outlet {
   virtual ~Outlet() = default;
   virtual void send(boost::json::object message) = 0;
   virtual void send_batch(boost::json::array messages) = 0;
-  // Whether more than answers reaches the client.
+  // Whether notifications and requests reach the client, not only answers.
   [[nodiscard]] virtual bool carries_everything() const { return true; }
-  // Ends the answer that carries it now, where the client can come back for the rest; it shall after so long.
+  // Ends the current stream if the client can resume it; the client is to reconnect after `retry`.
   virtual void part(std::chrono::milliseconds /*retry*/) {}
 };
 
@@ -39,26 +39,26 @@ std::string level_names();  // for people
 
 class Call;
 
-// A way to ask the client of a call, which differs by revision.
+// Asks the client of a call; the way differs by revision.
 class Asker {
  public:
   virtual ~Asker() = default;
   virtual Task<Asked> ask(Call& call, std::vector<Question> questions) = 0;
 };
 
-// One request while it is served: who asks, in which revision, and a way to tell what happens meanwhile.
+// One request in progress: its caller, its revision, and a way to send notifications.
 class Call {
  public:
   Revision revision = kOldest;
-  bool bare = false;  // nobody has said `initialize`
+  bool bare = false;  // no `initialize` came before
   std::string tenant;
   std::string key_id;
-  std::string connection;  // what calls of one client have in common; "" where each stands alone
+  std::string connection;  // the same for all calls of one client; "" for self-contained calls
   boost::json::value id = nullptr;
   std::string method;
   boost::json::object params;
   boost::json::object capabilities;        // the client's
-  std::shared_ptr<Subscriber> subscriber;  // the client's, while it is connected; null where calls stand alone
+  std::shared_ptr<Subscriber> subscriber;  // the client's, while it is connected; null for self-contained calls
 
   Call(boost::asio::any_io_executor executor, std::shared_ptr<Outlet> outlet)
       : changed_(std::move(executor)), outlet_(std::move(outlet)) {}
@@ -66,15 +66,15 @@ class Call {
   // Copies who asks, for what and in which revision, into a call that outlives the other.
   void copy_identity_from(const Call& other);
 
-  // Nobody waits for the answer any more: work in progress must end.
+  // The client no longer waits for the answer: work in progress must stop.
   [[nodiscard]] bool cancelled() const { return cancelled_; }
   [[nodiscard]] async::Signal& changed() { return changed_; }
   void cancel();
 
   [[nodiscard]] bool wants_progress() const { return !token_.is_null(); }
-  // Counts itself up.
+  // Increments the progress by one.
   void progress(std::string_view message);
-  // So much of a whole; each time more than before.
+  // `done` must increase with each call.
   void progress(std::uint64_t done, std::uint64_t total);
   [[nodiscard]] bool wants_log(Level level) const { return level_ && level >= *level_; }
   void log(Level level, std::string_view logger, boost::json::value data);
@@ -82,12 +82,12 @@ class Call {
   void tell(boost::json::object message) { outlet_->send(std::move(message)); }
   void part(std::chrono::milliseconds retry) { outlet_->part(retry); }
 
-  // Whether the client can be asked this: it said so, and what it is asked reaches it. Where it cannot, a tool goes by
-  // its default.
+  // Whether the client can be asked: it declared the capability, and requests reach it. If not, a tool uses its
+  // default.
   [[nodiscard]] bool can_ask(const Question& question) const;
-  // What the client says, by key; or what this call is to be answered with instead, as it is. In the newest revision
-  // the call then comes again with what was asked for, and runs anew up to here: nothing may be done before a question
-  // that must not be done twice.
+  // The client's answers by key, or the result to return from the call at once. In the newest revision the client then
+  // repeats the call with its answers, and the call runs again from the start: before a question do nothing that must
+  // not happen twice.
   Task<Asked> ask(std::vector<Question> questions);
   void ask_by(std::shared_ptr<Asker> asker) { asker_ = std::move(asker); }
 

@@ -10,7 +10,7 @@
 
 namespace cove::mcp {
 
-// What a modern request says of its sender, in params._meta.
+// The sender's part of a modern request, in params._meta.
 struct Envelope {
   boost::json::object capabilities;
   std::optional<std::string> log_level;
@@ -20,14 +20,14 @@ struct Envelope {
 std::string envelope_key(std::string_view name);
 // params._meta; null when there is none.
 const boost::json::object* meta_of(const boost::json::object& params);
-// Whether it names a revision at all: then it is meant as a modern request, well-formed or not.
+// Whether it names a revision, and so is a modern request, well-formed or not.
 bool has_envelope(const boost::json::object& params);
 // invalid_params when something is missing or of the wrong type, unsupported_version for a revision that is not served.
 Or<Envelope> read_envelope(const boost::json::object& params);
-// The sentence and the code for a request that should have had one.
+// The fault for a request that lacks one.
 Fault missing_envelope();
 
-// What every modern answer carries.
+// Adds what every modern answer carries.
 void add_envelope(boost::json::object& result, boost::json::object server_info);
 
 }  // namespace cove::mcp

@@ -7,8 +7,8 @@
 
 namespace cove::mcp {
 
-// An answer in the form of the newest revision becomes one that the given revision knows: no field and no kind of block
-// that it lacks. `bare` keeps what clients from before the protocol's own annotations look at.
+// Converts an answer of the newest revision to the given one: removes fields and block types that it does not have.
+// `bare` keeps annotations that clients without a handshake read.
 boost::json::object fit(boost::json::object result, std::string_view method, Revision revision, bool bare);
 
 }  // namespace cove::mcp

@@ -42,7 +42,7 @@ class Input {
   std::deque<Item> items_;
 };
 
-// What a client is told of a message with more than kMaxElements.
+// The error message for more than kMaxElements.
 std::string too_many_elements();
 
 }  // namespace cove::mcp

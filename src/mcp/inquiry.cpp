@@ -21,7 +21,7 @@ void Inquiry::hear(const Message& response) {
   else if (!response.fault.message.empty())
     found->second.answer = tl::unexpected<Fault>(response.fault);
   else
-    found->second.answer = fault(Code::invalid_params, "The client's answer is no object");
+    found->second.answer = fault(Code::invalid_params, "The client's answer is not an object");
   found->second.call.changed().notify_all();
 }
 
@@ -51,7 +51,7 @@ Task<Asked> Inquiry::ask(Call& call, std::vector<Question> questions) {
     if (!answer) {
       answer = fault(Code::internal, "The client did not answer in time");
       call.tell(notification_message("notifications/cancelled",
-                                     {{"requestId", id}, {"reason", "nobody waits for the answer any more"}}));
+                                     {{"requestId", id}, {"reason", "the answer is no longer needed"}}));
     }
     answers.emplace(key, std::move(*answer));
   }

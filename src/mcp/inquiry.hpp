@@ -8,14 +8,14 @@
 
 namespace cove::mcp {
 
-// Asking in the older revisions: requests to the client while its own is served, with ids of ours.
+// Asking in older revisions: requests to the client while its own request is in progress.
 class Inquiry : public Asker {
  public:
   explicit Inquiry(std::chrono::milliseconds patience) : patience_(patience) {}
 
-  // An answer that does not come in time is a fault, and the client is told that nobody waits for it.
+  // A late answer is a fault; the client gets a cancellation.
   Task<Asked> ask(Call& call, std::vector<Question> questions) override;
-  // What nobody asked for is dropped.
+  // An unexpected response is dropped.
   void hear(const Message& response);
 
  private:

@@ -32,7 +32,7 @@ tl::expected<Message, Unusable> read_message(const json::value& value, Strictnes
   const auto refuse = [&message](Code code, std::string why) {
     return tl::unexpected<Unusable>(Unusable{.fault = {.code = code, .message = std::move(why)}, .id = message.id});
   };
-  if (!value.is_object()) return refuse(Code::invalid_request, "Invalid request: a message is an object");
+  if (!value.is_object()) return refuse(Code::invalid_request, "Invalid request: a message must be an object");
   const auto& object = value.as_object();
   const auto* id = object.if_contains("id");
   if (id != nullptr && usable_id(*id)) message.id = *id;

@@ -14,7 +14,7 @@ namespace json = boost::json;
 constexpr std::string_view kMark = "at:";  // what a cursor of ours begins with, so that other text is none
 
 tl::unexpected<Fault> no_cursor() {
-  return fault(Code::invalid_params, "Invalid params: no such cursor");
+  return fault(Code::invalid_params, "Invalid params: unknown cursor");
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ std::string cursor_for(std::string_view place) {
   return to_base64url(fmt::format("{}{}", kMark, place));
 }
 
-Or<std::string> place_of(const json::object& params) {
+Or<std::string> position_of(const json::object& params) {
   const auto* cursor = params.if_contains("cursor");
   if (cursor == nullptr || cursor->is_null()) return std::string();
   if (!cursor->is_string()) return no_cursor();
@@ -33,7 +33,7 @@ Or<std::string> place_of(const json::object& params) {
 }
 
 Or<> page_of(const json::object& params, std::string_view name, const json::array& all, std::size_t most) {
-  const auto place = place_of(params);
+  const auto place = position_of(params);
   if (!place) return tl::unexpected<Fault>(place.error());
   std::size_t at = 0;
   if (!place->empty()) {

@@ -8,12 +8,12 @@
 
 namespace cove::mcp {
 
-// Where a list goes on, as clients are told: text that nobody has to understand.
-std::string cursor_for(std::string_view place);
-// The place of `params.cursor`, "" at the beginning. invalid_params for what is no cursor of ours.
-Or<std::string> place_of(const boost::json::object& params);
+// The opaque cursor for a position in a list.
+std::string cursor_for(std::string_view position);
+// The position of `params.cursor`; "" is the beginning. invalid_params for an unknown cursor.
+Or<std::string> position_of(const boost::json::object& params);
 
-// A part of `all` under `name`, as long as `most`, and where it goes on.
+// A page of `all` under `name`, of at most `most` entries, with the next cursor.
 Or<> page_of(const boost::json::object& params, std::string_view name, const boost::json::array& all, std::size_t most);
 
 }  // namespace cove::mcp

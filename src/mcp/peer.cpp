@@ -19,8 +19,8 @@ constexpr std::size_t kMaxInBatch = 100;
 constexpr std::size_t kMaxBatchBytes = std::size_t{8} << 20;  // of the answers
 constexpr std::size_t kMaxCapabilities = std::size_t{64} << 10;
 constexpr std::size_t kMaxCalls = 256;  // of one client at once
-constexpr std::size_t kMaxWishes = 100;
-constexpr std::chrono::milliseconds kLookForEnd{500};
+constexpr std::size_t kMaxSubscriptions = 100;
+constexpr std::chrono::milliseconds kPollInterval{500};
 constexpr std::array<std::string_view, 7> kRemoved{
     "initialize", "ping",        "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
     "tasks/list", "tasks/result"};
@@ -40,7 +40,7 @@ tl::unexpected<Fault> unknown_method(std::string_view method) {
   return fault(Code::method_not_found, fmt::format("Method not found: {}", method));
 }
 
-Or<Subscriptions> read_wishes(const json::object& params) {
+Or<Subscriptions> read_subscriptions(const json::object& params) {
   const auto* asked = params.if_contains("notifications");
   if (asked == nullptr || !asked->is_object())
     return fault(Code::invalid_params, "Invalid params: notifications must be an object");
@@ -57,10 +57,10 @@ Or<Subscriptions> read_wishes(const json::object& params) {
        {std::pair{"resourceSubscriptions", &subscriptions.uris}, {"taskIds", &subscriptions.tasks}}) {
     const auto* value = asked->as_object().if_contains(name);
     if (value == nullptr) continue;
-    const auto refused =
-        fault(Code::invalid_params,
-              fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMaxWishes));
-    if (!value->is_array() || value->as_array().size() > kMaxWishes) return refused;
+    const auto refused = fault(
+        Code::invalid_params,
+        fmt::format("Invalid params: notifications.{} must be a list of at most {} strings", name, kMaxSubscriptions));
+    if (!value->is_array() || value->as_array().size() > kMaxSubscriptions) return refused;
     for (const auto& element : value->as_array()) {
       if (!element.is_string()) return refused;
       into->emplace(element.as_string());
@@ -69,7 +69,7 @@ Or<Subscriptions> read_wishes(const json::object& params) {
   return subscriptions;
 }
 
-json::object said_of(const Subscriptions& subscriptions) {
+json::object to_json(const Subscriptions& subscriptions) {
   json::object said;
   if (subscriptions.tools) said["toolsListChanged"] = true;
   if (subscriptions.prompts) said["promptsListChanged"] = true;
@@ -81,7 +81,7 @@ json::object said_of(const Subscriptions& subscriptions) {
   return said;
 }
 
-// Gathers the answers to a batch. Gives them on when the last who could add one has let go.
+// Collects the answers to a batch, and sends them when its last reference goes.
 class Batch : public Outlet {
  public:
   explicit Batch(std::shared_ptr<Outlet> outlet) : outlet_(std::move(outlet)) {}
@@ -95,7 +95,7 @@ class Batch : public Outlet {
     const auto size = json::serialize(message).size();
     if (bytes_ + size > kMaxBatchBytes && message.contains("result"))
       message = error_message(message.at("id"),
-                              {Code::internal, "The answers to this batch are too long together: ask by itself"},
+                              {Code::internal, "The answers to this batch are too large: send this request on its own"},
                               UnknownId::null);
     else
       bytes_ += size;
@@ -145,8 +145,8 @@ void Peer::notify(std::string_view method, json::object params) {
   if (ready_ && spoken_on_) spoken_on_->send(notification_message(method, std::move(params)));
 }
 
-void Peer::hang_up() {
-  hung_up_ = true;
+void Peer::disconnect() {
+  disconnected_ = true;
   for (const auto& [id, call] : calls_) call->changed().notify_all();
 }
 
@@ -162,15 +162,17 @@ void Peer::take_batch(const json::array& batch, const std::shared_ptr<Outlet>& o
   if (!allowed) return refuse({Code::invalid_request, "Invalid request: this revision has no batches"}, *outlet);
   if (batch.empty()) return refuse({Code::invalid_request, "Invalid request: an empty batch"}, *outlet);
   if (batch.size() > kMaxInBatch)
-    return refuse({Code::invalid_request, fmt::format("Invalid request: more than {} in a batch", kMaxInBatch)},
-                  *outlet);
+    return refuse(
+        {Code::invalid_request, fmt::format("Invalid request: more than {} messages in a batch", kMaxInBatch)},
+        *outlet);
   const auto gathered = std::make_shared<Batch>(outlet);
   for (const auto& element : batch) {
     const auto* object = element.if_object();
     const auto method = object != nullptr ? text_of(*object, "method") : std::nullopt;
     if (method == "initialize")
       gathered->send(error_message(object->contains("id") ? object->at("id") : nullptr,
-                                   {Code::invalid_request, "Invalid request: initialize stands alone"}, unknown_id()));
+                                   {Code::invalid_request, "Invalid request: initialize must not be in a batch"},
+                                   unknown_id()));
     else
       take_one(element, gathered);
   }
@@ -180,7 +182,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   const bool lenient = options_.may_be_bare && !initialized();
   auto message = read_message(value, lenient ? Strictness::lenient : Strictness::strict);
   if (!message) {
-    // Nobody is told of what is wrong with a notification.
+    // Errors in notifications are not answered.
     const auto* object = value.if_object();
     if (object != nullptr && object->contains("method") && !object->contains("id")) return;
     return outlet->send(error_message(message.error().id, message.error().fault, unknown_id()));
@@ -191,11 +193,13 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
     outlet->send(error_message(message->id, {code, std::move(why)}, unknown_id()));
   };
   const auto id = json::serialize(message->id);
-  if (calls_.contains(id)) return refuse_it(Code::invalid_request, "Invalid request: a request with this id is served");
+  if (calls_.contains(id))
+    return refuse_it(Code::invalid_request, "Invalid request: a request with this id is in progress");
   if (calls_.size() >= kMaxCalls)
-    return refuse_it(Code::internal, fmt::format("More than {} requests at once", kMaxCalls));
+    return refuse_it(Code::internal, fmt::format("The limit of {} concurrent requests is reached", kMaxCalls));
   auto request_memory = service_.request_memory.take(options_.tenant, bytes_of(value));
-  if (!request_memory) return refuse_it(Code::internal, "Too much is asked at once: wait for answers, and ask again");
+  if (!request_memory)
+    return refuse_it(Code::internal, "The concurrent requests are too large: wait for answers and try again");
   const auto call = std::make_shared<Call>(executor_, outlet);
   call->memory_ = std::move(request_memory);
   call->revision = revision();
@@ -208,13 +212,13 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   call->params = std::move(message->params);
   call->capabilities = capabilities_;
   call->level_ = level_;
-  call->subscriber = ear_;
+  call->subscriber = subscriber_;
   if (initialized() && outlet->carries_everything()) call->ask_by(inquiry_);
   if (const auto* meta = meta_of(call->params)) {
     const auto* token = meta->if_contains("progressToken");
     if (token != nullptr && (token->is_string() || token->is_int64() || token->is_uint64())) call->token_ = *token;
   }
-  // At once: what comes next is read in the light of it.
+  // Handled at once: the next messages are read by the negotiated revision.
   if (call->method == "initialize" && !is_modern(*call)) {
     auto result = initialize(call->params);
     if (!result) return refuse_it(result.error().code, result.error().message);
@@ -280,7 +284,7 @@ Task<Or<>> Peer::answer(Call& call) {
 }
 
 Or<> Peer::initialize(const json::object& params) {
-  if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is initialized already");
+  if (initialized()) return fault(Code::invalid_request, "Invalid request: this session is already initialized");
   if (bytes_of(object_of(params, "capabilities")) > kMaxCapabilities)
     return fault(Code::invalid_params, "Invalid params: capabilities is too large");
   revision_ = negotiate(text_of(params, "protocolVersion"));
@@ -288,9 +292,9 @@ Or<> Peer::initialize(const json::object& params) {
   const auto tell = [weak = weak_from_this()](std::string_view method, json::object news) {
     if (const auto peer = weak.lock()) peer->notify(method, std::move(news));
   };
-  ear_ = std::make_shared<Subscriber>(Subscriber{
+  subscriber_ = std::make_shared<Subscriber>(Subscriber{
       .tenant = options_.tenant, .subscriptions = {.tools = true, .prompts = true, .resources = true}, .tell = tell});
-  service_.notifier().join(ear_);
+  service_.notifier().join(subscriber_);
   return json::object{{"protocolVersion", name_of(*revision_)},
                       {"capabilities", service_.capabilities(*revision_)},
                       {"serverInfo", service_.info()},
@@ -305,8 +309,8 @@ Or<> Peer::discover() const {
 
 Task<Or<>> Peer::listen(Call& call) {
   if (!call.outlet_->carries_everything())
-    co_return fault(Code::invalid_request, "Invalid request: who listens must accept text/event-stream");
-  auto subscriptions = read_wishes(call.params);
+    co_return fault(Code::invalid_request, "Invalid request: subscriptions/listen needs Accept: text/event-stream");
+  auto subscriptions = read_subscriptions(call.params);
   if (!subscriptions) co_return tl::unexpected<Fault>(subscriptions.error());
   if (auto honoured = co_await service_.honour(call, *subscriptions); !honoured) co_return honoured;
   json::object mark;
@@ -318,11 +322,11 @@ Task<Or<>> Peer::listen(Call& call) {
     news["_meta"] = mark;
     call.tell(notification_message(method, std::move(news)));
   };
-  subscriber->tell("notifications/subscriptions/acknowledged", {{"notifications", said_of(*subscriptions)}});
+  subscriber->tell("notifications/subscriptions/acknowledged", {{"notifications", to_json(*subscriptions)}});
   subscriber->subscriptions = std::move(*subscriptions);
   service_.notifier().join(subscriber);
-  while (!call.cancelled() && !hung_up_ && !service_.ending())
-    co_await call.changed().wait_until(std::chrono::steady_clock::now() + kLookForEnd);
+  while (!call.cancelled() && !disconnected_ && !service_.ending())
+    co_await call.changed().wait_until(std::chrono::steady_clock::now() + kPollInterval);
   co_return json::object{{"_meta", mark}};
 }
 

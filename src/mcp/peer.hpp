@@ -29,34 +29,33 @@ class Service {
   virtual Task<Or<>> serve(Call& call) = 0;
   // A client that had a connection of its own is gone.
   virtual void forget(const std::string& connection) = 0;
-  // Removes subscriptions to what does not exist for this caller, and sees to it that the others are served.
+  // Removes subscriptions to resources that this caller cannot see, and starts watching the others.
   virtual Task<Or<>> honour(Call& call, Subscriptions& subscriptions) = 0;
   // Notifies clients of changes.
   virtual Notifier& notifier() = 0;
   // The server is stopping: open subscriptions are ended.
   virtual bool ending() const = 0;
-  // Of a tool; empty when there is none of that name.
+  // The input schema of a tool; empty when there is no such tool.
   virtual boost::json::object input_schema(std::string_view /*tool*/) const { return {}; }
   // Seals state that clients hand back.
   virtual const Seal& seal() const = 0;
 
-  // Ends with it: what is left of a client may be let go after the service has gone, when the server ends.
+  // Expires with the service: at shutdown a client may be destroyed after it.
   [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
 
  private:
   std::shared_ptr<const void> life_ = std::make_shared<int>();
 };
 
-// One client, as far as a server remembers it: the revision and what it said of itself. Speaks the protocol around a
-// Service.
+// One client: its revision, its capabilities and its requests in progress. Implements the protocol around a Service.
 class Peer : public std::enable_shared_from_this<Peer> {
  public:
   struct Options {
     std::string tenant;
     std::string key_id = {};
-    // May begin without `initialize`, and leave out `jsonrpc`: one that is piped a line.
+    // May skip `initialize` and leave out `jsonrpc`: for requests typed or piped by hand.
     bool may_be_bare = false;
-    // Said nothing and never will, but is taken to speak this.
+    // The revision to assume when there is no handshake.
     std::optional<Revision> assumed = {};
     std::chrono::milliseconds patience{std::chrono::minutes(2)};  // with a client that was asked something
   };
@@ -81,7 +80,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // Reaches a client that has said that it is initialized.
   void notify(std::string_view method, boost::json::object params);
   // Ends what would go on for as long as the client listens; the rest is served to its end.
-  void hang_up();
+  void disconnect();
   // Ends whatever is being served; nothing is answered any more.
   void cancel_all();
 
@@ -112,8 +111,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id
   std::shared_ptr<Inquiry> inquiry_;
   std::shared_ptr<Outlet> spoken_on_;
-  std::shared_ptr<Subscriber> ear_;
-  bool hung_up_ = false;
+  std::shared_ptr<Subscriber> subscriber_;
+  bool disconnected_ = false;
   bool ready_ = false;  // it said so after `initialize`
 };
 

@@ -58,4 +58,10 @@ const json::object* accepted(const Answers& answers, const std::string& key) {
   return object_of(*found->second, "content");
 }
 
+bool agreed(const Answers& answers, const std::string& key) {
+  const auto* form = accepted(answers, key);
+  const auto* value = form != nullptr ? form->if_contains(key) : nullptr;
+  return value != nullptr && value->is_bool() && value->as_bool();
+}
+
 }  // namespace cove::mcp

@@ -55,7 +55,7 @@ Or<std::shared_ptr<Rounds>> Rounds::open(const Call& call, const Seal& seal) {
   if (const auto* state = call.params.if_contains("requestState"); state != nullptr && !state->is_null()) {
     auto kept = state->is_string() ? seal.open(state->as_string()) : std::nullopt;
     if (!kept || kept->at("facts") != facts)
-      return fault(Code::invalid_params, "Invalid params: requestState is not one that this call was given");
+      return fault(Code::invalid_params, "Invalid params: requestState does not belong to this call");
     said = std::move(kept->at("said").as_object());
   }
   if (const auto* answers = call.params.if_contains("inputResponses"); answers != nullptr && !answers->is_null()) {
@@ -82,7 +82,7 @@ Task<Asked> Rounds::ask(Call& call, std::vector<Question> questions) {
   if (open.empty()) co_return answers;
   json::object kept{{"facts", state_}, {"said", said_}};
   if (json::serialize(kept).size() > kMaxState)
-    co_return instead(fault(Code::invalid_params, "Invalid params: inputResponses are too long"));
+    co_return instead(fault(Code::invalid_params, "Invalid params: inputResponses are too large"));
   co_return instead(json::object{{"resultType", "input_required"},
                                  {"inputRequests", std::move(open)},
                                  {"requestState", seal_.close(kept, kLife)}});

@@ -5,11 +5,11 @@
 
 namespace cove::mcp {
 
-// Asking in the newest revision: the call is answered with the questions, and comes again with what the client says.
-// What it said in rounds before is in the state it carries.
+// Asking in the newest revision: the call is answered with the questions, and the client repeats it with its answers.
+// Answers of earlier rounds are in the request state.
 class Rounds : public Asker {
  public:
-  // invalid_params when what the call carries is malformed, or is not what its sender was given for this very call.
+  // invalid_params when the state or the answers are malformed, or the state belongs to another caller or call.
   static Or<std::shared_ptr<Rounds>> open(const Call& call, const Seal& seal);
   Rounds(const Seal& seal, boost::json::object state, boost::json::object said)
       : seal_(seal), state_(std::move(state)), said_(std::move(said)) {}
@@ -18,7 +18,7 @@ class Rounds : public Asker {
 
  private:
   const Seal& seal_;
-  boost::json::object state_;  // whose it is and for what
+  boost::json::object state_;  // the caller and the call
   boost::json::object said_;   // by key
 };
 

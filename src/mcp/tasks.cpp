@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kExtension = "io.modelcontextprotocol/tasks";
 constexpr std::size_t kPage = 100;
 
-// Nobody listens to a call that goes on by itself.
+// A task's call has no client to send to.
 class Silence : public Outlet {
  public:
   void send(json::object) override {}
@@ -34,7 +34,7 @@ std::string new_id() {
 }
 
 tl::unexpected<Fault> unknown_task() {
-  return fault(Code::invalid_params, "Invalid params: no such task");
+  return fault(Code::invalid_params, "Invalid params: unknown task");
 }
 
 bool is_error(const json::object& result) {
@@ -80,7 +80,7 @@ struct Tasks::Entry {
   [[nodiscard]] bool over() const { return outcome.has_value() || status == "cancelled"; }
 };
 
-// A task asks whoever asks for the task.
+// A task's questions go to the client that polls the task.
 class Tasks::Asking : public Asker {
  public:
   Asking(Tasks& tasks, std::weak_ptr<Entry> entry) : tasks_(tasks), entry_(std::move(entry)) {}
@@ -115,7 +115,7 @@ class Tasks::Asking : public Asker {
 Tasks::Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Notifier& notifier, Options options)
     : executor_(std::move(executor)), tasks_(tasks), notifier_(notifier), options_(options) {}
 
-// What a client asks for, as far as it may; the newest revision leaves it to us.
+// The lifetime that the client asks for, within bounds; the newest revision leaves it to the server.
 Or<milliseconds> Tasks::life_for(const Call& call) const {
   const auto* task = call.params.if_contains("task");
   if (modern(call.revision) || task == nullptr || !task->is_object()) return options_.life;
@@ -125,7 +125,7 @@ Or<milliseconds> Tasks::life_for(const Call& call) const {
   const auto asked = ttl->is_number() ? ttl->to_number<std::int64_t>(wrong) : -1;
   if (wrong || asked < 0)
     return fault(Code::invalid_params, "Invalid params: task.ttl must be a number of milliseconds");
-  return std::clamp(milliseconds(asked), milliseconds(1000), options_.longest_life);
+  return std::clamp(milliseconds(asked), milliseconds(1000), options_.max_life);
 }
 
 bool Tasks::fits(const std::string& tenant, std::size_t more) const {
@@ -141,13 +141,13 @@ bool Tasks::fits(const std::string& tenant, std::size_t more) const {
   return mine <= options_.most && my_bytes <= options_.tenant_bytes && bytes <= options_.bytes;
 }
 
-bool Tasks::room_for(const Call& call) const {
+bool Tasks::has_capacity_for(const Call& call) const {
   return fits(call.tenant, 1) || std::ranges::any_of(entries_, [&](const auto& entry) {
            return entry.second->call->tenant == call.tenant && entry.second->over();
          });
 }
 
-void Tasks::make_room(const std::string& tenant, std::size_t more) {
+void Tasks::evict_finished(const std::string& tenant, std::size_t more) {
   while (!fits(tenant, more)) {
     std::shared_ptr<Entry> oldest;
     for (const auto& [id, entry] : entries_) {
@@ -163,10 +163,10 @@ void Tasks::make_room(const std::string& tenant, std::size_t more) {
 Task<Or<>> Tasks::begin(Call& call, Work work, milliseconds patience) {
   const auto life = life_for(call);
   if (!life) co_return tl::unexpected<Fault>(life.error());
-  make_room(call.tenant, 1);
+  evict_finished(call.tenant, 1);
   if (!fits(call.tenant, 1))
     co_return fault(Code::internal,
-                    fmt::format("More than {} tasks at once: wait until some have ended", options_.most));
+                    fmt::format("The limit of {} tasks is reached: wait until one has ended", options_.most));
   const auto entry = std::make_shared<Entry>();
   entry->id = new_id();
   entry->number = next_++;
@@ -231,7 +231,7 @@ void Tasks::finish(Entry& entry, Or<> outcome) {
   entry.open.clear();
   const bool failed = !*entry.outcome || (!modern(entry.call->revision) && is_error(**entry.outcome));
   change(entry, failed ? "failed" : "completed", *entry.outcome ? "" : entry.outcome->error().message);
-  make_room(entry.call->tenant, 0);
+  evict_finished(entry.call->tenant, 0);
 }
 
 void Tasks::cancel(Entry& entry) {
@@ -297,12 +297,12 @@ Task<Or<>> Tasks::serve(Call& call) {
   if (call.method == "tasks/result") co_return co_await result(call, *entry);
   if (call.method == "tasks/update") co_return update(call, **entry);
   if (!newest && (*entry)->over())
-    co_return fault(Code::invalid_params, fmt::format("Invalid params: the task is {} already", (*entry)->status));
+    co_return fault(Code::invalid_params, fmt::format("Invalid params: the task is already {}", (*entry)->status));
   cancel(**entry);
   co_return newest ? json::object() : described(**entry);
 }
 
-// Without a key everybody is the same caller: then those of one's own connection.
+// Without keys all callers are one tenant: only the tasks of the same connection are listed.
 Or<> Tasks::list(const Call& call) const {
   std::vector<const Entry*> mine;
   for (const auto& [id, entry] : entries_) {

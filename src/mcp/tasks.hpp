@@ -13,40 +13,38 @@
 
 namespace cove::mcp {
 
-// Whether the client of a call of the newest revision knows tasks.
+// Whether the client of a modern call supports tasks.
 bool knows_tasks(const Call& call);
-// That it should have, for this.
+// The fault for a client that does not support tasks.
 Fault needs_tasks();
 
-// Calls that go on after their answer, which is a name to ask for them by. Of one who has asked and has no key, only
-// who knows the name finds them.
+// Calls that continue after their answer, which is a task id to poll. Without keys, a task can be found only by its id.
 class Tasks {
  public:
   struct Options {
     std::size_t most = 100;  // of one tenant
-    // What came of them, of one tenant and of all: more of them are begun only below that.
+    // Bytes of results, of one tenant and of all: new tasks start only below these.
     std::size_t tenant_bytes = std::size_t{64} << 20;
     std::size_t bytes = std::size_t{256} << 20;
     std::chrono::milliseconds life{std::chrono::hours(1)};
-    std::chrono::milliseconds longest_life{std::chrono::hours(24)};
+    std::chrono::milliseconds max_life{std::chrono::hours(24)};
     std::chrono::milliseconds poll{500};
   };
-  // What is to be done. The call is the task's own: cancelled when the task is; it tells of nothing, and what it asks
-  // is for who asks for the task.
+  // The work of a task. The call belongs to the task: cancelled with it, without notifications; its questions go to the
+  // client that polls the task.
   using Work = std::function<Task<Or<>>(std::shared_ptr<Call> call)>;
 
   Tasks(boost::asio::any_io_executor executor, async::TaskGroup& tasks, Notifier& notifier, Options options);
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
-  // What is answered to the call that became a task. A task that ends within `patience` is answered with what came of
-  // it, as if there had been none.
+  // The answer to a call that became a task. If the work ends within `patience`, its result, as if there were no task.
   Task<Or<>> begin(Call& call, Work work, std::chrono::milliseconds patience);
-  // Whether the caller may begin another.
-  [[nodiscard]] bool room_for(const Call& call) const;
+  // Whether the caller may start another task.
+  [[nodiscard]] bool has_capacity_for(const Call& call) const;
   // tasks/get, tasks/result, tasks/list, tasks/cancel, tasks/update: those that the call's revision has.
   Task<Or<>> serve(Call& call);
-  // Whether the caller may hear of it.
+  // Whether the caller may see the task.
   [[nodiscard]] bool has(const Call& call, const std::string& id) const { return find(call, id) != nullptr; }
 
  private:
@@ -61,8 +59,8 @@ class Tasks {
   static Task<> expire(Tasks* self, std::shared_ptr<Entry> entry);
   void change(Entry& entry, std::string_view status, std::string message);
   void finish(Entry& entry, Or<> outcome);
-  // Those that are over and were begun first go, as long as there is too much of the tenant's.
-  void make_room(const std::string& tenant, std::size_t more);
+  // Removes the tenant's oldest finished tasks until it is within its bounds.
+  void evict_finished(const std::string& tenant, std::size_t more);
   [[nodiscard]] bool fits(const std::string& tenant, std::size_t more) const;
   void cancel(Entry& entry);
   Or<> list(const Call& call) const;

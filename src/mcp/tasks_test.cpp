@@ -116,11 +116,11 @@ TEST_F(TasksTest, WhatCameOfThemIsBounded) {
   Tasks small(loop.get_executor(), group, notifier, {.tenant_bytes = 10});
   finish = true;
   const auto from = call("tools/call", {});
-  EXPECT_TRUE(small.room_for(*from));
+  EXPECT_TRUE(small.has_capacity_for(*from));
   EXPECT_TRUE(done(small.begin(*from, waiting(), milliseconds(0))).value());
   // What is too much goes, and does not stand in the way of another.
   EXPECT_TRUE(done(small.serve(*call("tasks/list", {}))).value()->at("tasks").as_array().empty());
-  EXPECT_TRUE(small.room_for(*from));
+  EXPECT_TRUE(small.has_capacity_for(*from));
 }
 
 TEST_F(TasksTest, ListsThoseOfTheConnectionWhereCallersHaveNoKey) {

@@ -6,10 +6,10 @@
 
 namespace cove::run {
 
-// Who wants something run.
+// Who asked for a run.
 struct Caller {
   Principal principal;
-  // Polled while something is waited for: true when nobody wants the result any more.
+  // Polled during waits: true when the caller no longer wants the result.
   std::function<bool()> gone = [] { return false; };
 };
 

@@ -8,7 +8,7 @@
 
 namespace cove::run {
 
-// One execution in a kernel that somebody waits for: cancelled when this goes before its end, unless it is detached.
+// One execution in a kernel with a waiting caller. Destroying this before the end cancels it, unless it is detached.
 class Cell {
  public:
   // Queued when this returns. Fails as Kernel::execute does.
@@ -18,10 +18,10 @@ class Cell {
   Cell& operator=(Cell&&) = delete;
   ~Cell();
 
-  // Until the end. False: the caller has gone.
+  // Waits for the end. False: the caller is gone.
   async::Task<bool> wait();
   [[nodiscard]] const std::shared_ptr<sandbox::Execution>& execution() const { return execution_; }
-  // The same whether or not there is still a caller.
+  // The same, even after the caller is gone.
   async::Task<> run_to_end();
 
  private:

@@ -19,8 +19,8 @@ struct Command {
   std::vector<std::string> argv;
 };
 
-// Code of a language, which lies or will lie at `path`. Python runs in an interpreter of ours, everything else by the
-// language's own command.
+// Code in a language, stored at `path`. Python runs in an interpreter of the runtime, other languages by their own
+// command.
 struct Source {
   config::Language language;
   std::string code;
@@ -31,31 +31,31 @@ struct Source {
 using Code = std::variant<Command, sandbox::Program, sandbox::HandlerCall>;
 Code code_of(Source source);
 
-// What a run does when its caller has gone: it is given up, or stopped and still read to its end.
+// What happens to a run when its caller is gone: it is abandoned, or stopped and read to its end.
 enum class WhenGone { give_up, stop };
 
 // What to run, and how.
 struct Spec {
   Code code;
   sandbox::ProcessRequest process = {};   // directory, variables, limits, delivery; its command comes from `code`
-  std::optional<std::string> input = {};  // of a program that reads; none: its standard input is empty
+  std::optional<std::string> input = {};  // standard input; none: empty
   WhenGone when_gone = WhenGone::give_up;
 };
 
-// One command, program or handler that somebody waits for. Whatever way out is taken, it does not outlive this.
+// One command, program or handler with a waiting caller. Its process does not outlive this object.
 class Run {
  public:
-  // It runs when this returns, or failed to start, which is its end then. Fails as Sandbox::start does.
+  // When this returns, the process runs, or has failed to start and so has ended. Fails as Sandbox::start does.
   static async::Task<Result<Run>> begin(Caller caller, Workplace workplace, Spec spec);
-  // The same where somebody else holds the ticket and the sandbox.
+  // The same when the caller keeps the ticket and the sandbox.
   static async::Task<Result<Run>> begin(Caller caller, std::shared_ptr<sandbox::Sandbox> sandbox, Spec spec);
   Run(Run&&) noexcept = default;
   Run& operator=(Run&&) = delete;
   ~Run();
 
-  // The next events, or none after a poll interval without any; nothing when the caller has gone.
+  // The next events; an empty batch after a poll interval without any; nullopt when the caller is gone.
   async::Task<std::optional<sandbox::Reader::Batch>> next();
-  // Until the end, without its events. False: the caller has gone.
+  // Waits for the end, ignoring events. False: the caller is gone.
   async::Task<bool> wait();
 
   [[nodiscard]] const std::shared_ptr<sandbox::Process>& process() const { return process_; }
@@ -66,7 +66,7 @@ class Run {
  private:
   Run(Caller caller, std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process,
       WhenGone when_gone);
-  // False: the caller has gone, and the run is given up.
+  // False: the caller is gone, and the run is abandoned.
   bool check_caller();
 
   Caller caller_;
@@ -77,7 +77,7 @@ class Run {
   WhenGone when_gone_;
 };
 
-// Starts `code` in a sandbox, whoever waits for it. Fails as Sandbox::start does.
+// Starts `code` in a sandbox without waiting for it. Fails as Sandbox::start does.
 async::Task<Result<std::shared_ptr<sandbox::Process>>> start(std::shared_ptr<sandbox::Sandbox> sandbox, Spec spec);
 
 }  // namespace cove::run

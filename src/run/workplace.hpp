@@ -17,27 +17,27 @@
 
 namespace cove::run {
 
-// The right to run one thing now: a place among those that run, and one of the executions that the key allows.
-// Waits `patience` for it, or as long as the server's own setting says. Fails as Admission::enter does.
+// A ticket for one execution: a slot of the server, counted against the limits of the key. Waits up to `patience`, or
+// as long as the configuration says. Fails as Admission::enter does.
 async::Task<Result<sandbox::Admission::Ticket>> admit(sandbox::Core& core, Caller caller,
                                                       std::optional<std::chrono::milliseconds> patience = {});
 
-// The same for a process in the background, which takes no place. Fails as Admission::begin_background does.
+// The same for a background process, which takes no slot. Fails as Admission::begin_background does.
 Result<> admit_background(sandbox::Core& core, const Principal& principal);
 
-// The limits of a sandbox when nobody asks for others.
+// The default limits of a sandbox.
 jail::Limits default_limits(const config::Config& config);
 
-// A sandbox for one piece of work: in no list, in no table, gone with its lease.
+// A sandbox for one run: not listed, not stored, destroyed with its lease.
 struct Throwaway {
-  std::string_view prefix;  // of its name, which shows only in logs
+  std::string_view prefix;  // of its name, for logs
   jail::Limits limits;
-  bool python = false;  // it will want a warm interpreter at once
+  bool python = false;  // it needs a warm interpreter at once
 };
-// From the pool, or made now. Fails as Registry::ensure does.
+// From the pool, or created now. Fails as Registry::ensure does.
 async::Task<Result<sandbox::Lease>> acquire(sandbox::Core& core, Principal principal, Throwaway wanted);
 
-// Where something runs, with the right to run it. The sandbox stays while this lives; a throwaway ends with it.
+// A sandbox to run in, and the ticket for it. Keeps the sandbox; destroys a throwaway one with itself.
 class Workplace {
  public:
   Workplace(sandbox::Admission::Ticket ticket, sandbox::Lease lease);

@@ -39,7 +39,7 @@ Result<> Admission::spend(Tenant& tenant) {
   if (tenant.tokens < 1) {
     const int seconds = static_cast<int>(std::ceil((1 - tenant.tokens) * 60 / full));
     return fail_until(std::chrono::seconds(seconds), Errc::quota,
-                      fmt::format("this tenant may start {} executions a minute: try again in {} s",
+                      fmt::format("this tenant's limit of {} executions a minute is reached: try again in {} s",
                                   tenant.share.per_minute, seconds));
   }
   tenant.tokens -= 1;
@@ -51,8 +51,8 @@ Result<> Admission::begin_background(const std::string& name, Share share) {
   tenant.share = share;
   if (!share_has_room(name, tenant))
     return fail_until(std::chrono::seconds(1), Errc::quota,
-                      fmt::format("this tenant may have {} executions running at once, processes in the "
-                                  "background included: end one first",
+                      fmt::format("this tenant's limit of {} running executions, including background "
+                                  "processes, is reached: end one first",
                                   share.at_once));
   return spend(tenant);
 }
@@ -70,11 +70,11 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
     co_return Ticket(*this, std::move(pass), std::move(name));
   }
   if (tenant.line.size() >= options_.waiting)
-    co_return fail(Errc::quota, "too many executions are waiting already: try again later");
+    co_return fail(Errc::quota, "too many executions are queued: try again later");
   const auto waiter = std::make_shared<Waiter>(executor_);
   tenant.line.push_back(waiter);
   ++waiting_;
-  // Leaves the line on every way out, also when this task is cancelled.
+  // Leaves the queue on every exit, also when this task is cancelled.
   struct Leaving {
     Admission& admission;
     const std::string& name;
@@ -95,8 +95,8 @@ async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share 
   while (!waiter->admitted) {
     co_await waiter->called.wait_until(std::min(until, Clock::now() + kPollInterval));
     if (waiter->admitted) break;
-    if (Clock::now() >= until) co_return fail(Errc::unavailable, "the server is busy: no place came free in time");
-    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    if (Clock::now() >= until) co_return fail(Errc::unavailable, "the server is busy: no slot became free in time");
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "the request was abandoned");
   }
   leaving.has_ticket = true;
   co_return Ticket(*this, std::move(pass), name);
@@ -108,7 +108,7 @@ void Admission::leave(const std::string& tenant) {
   call_next();
 }
 
-// The tenant after the one that was called last, round and round.
+// Round robin: the tenant after the one served last.
 void Admission::call_next() {
   bool called = true;
   while (called && inside_ < options_.at_once && waiting_ > 0) {

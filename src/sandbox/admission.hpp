@@ -16,26 +16,26 @@
 
 namespace cove::sandbox {
 
-// Who may run something now. A place is free or it is not; who waits for one stands in its own tenant's line, and the
-// lines take turns, so that one tenant's crowd costs another nothing but its share. If so wanted, some places are never
-// taken by one tenant alone.
+// Limits how many executions run at once. Waiting callers are queued by tenant, and the queues are served round robin,
+// so one tenant's backlog delays another only by its share. Some slots can be reserved so that no single tenant takes
+// them all.
 class Admission {
  public:
   struct Options {
     std::uint32_t at_once = 64;
     std::uint32_t waiting = 1024;  // of one tenant
     std::chrono::milliseconds patience{30'000};
-    bool keeps_some_free = true;  // places that no tenant takes alone
-    // What a tenant has running besides those inside: counted against its own share only. Empty: nothing.
+    bool keeps_some_free = true;  // slots that one tenant cannot take alone
+    // Running work of a tenant that holds no slot; counts only against the tenant's own limit. Empty: none.
     std::function<std::uint32_t(const std::string& tenant)> background = {};
   };
-  // Of one tenant; 0: no limit of its own.
+  // Limits of one tenant; 0: none of its own.
   struct Share {
     std::uint32_t at_once = 0;
     std::uint32_t per_minute = 0;
   };
 
-  // Whoever is inside or waits is also inside `gate`, if there is one: a shutdown waits for them.
+  // Running and waiting callers hold `gate`, if there is one, so that a shutdown waits for them.
   Admission(boost::asio::any_io_executor executor, Options options, async::Gate* gate = nullptr)
       : executor_(executor), options_(options), gate_(gate) {}
   void set_options(Options options);
@@ -58,15 +58,14 @@ class Admission {
     std::optional<async::Gate::Pass> pass_;
     std::string tenant_;
   };
-  // Errc::quota when the tenant has used up its share of the minute or the line is too long; Errc::unavailable when no
-  // place came free in time.
-  // `abandoned` is asked from time to time whether anybody still waits.
-  // `patience`: how long to wait, if not as long as the options say.
+  // Errc::quota when the tenant's limit per minute is reached or the queue is full; Errc::unavailable when no slot
+  // became free in time. `abandoned` is polled: true when the caller is gone. `patience`: how long to wait, instead of
+  // the time in the options.
   async::Task<Result<Ticket>> enter(std::string tenant, Share share, std::function<bool()> abandoned = {},
                                     std::optional<std::chrono::milliseconds> patience = {});
 
-  // For what goes on in the background: it takes no place, but counts in the tenant's minute, and among what the tenant
-  // may have running at once. Errc::quota.
+  // For a background process: it takes no slot, but counts against the tenant's limits per minute and at once.
+  // Errc::quota.
   Result<> begin_background(const std::string& tenant, Share share);
 
   [[nodiscard]] std::uint32_t inside() const { return inside_; }
@@ -82,14 +81,14 @@ class Admission {
     std::uint32_t inside = 0;
     Share share;
     std::deque<std::shared_ptr<Waiter>> line;
-    // A bucket of the minute's runs.
+    // A token bucket for the limit per minute.
     double tokens = -1;
     std::chrono::steady_clock::time_point counted;
   };
   void leave(const std::string& tenant);
   void call_next();
   [[nodiscard]] bool has_room(const std::string& name, const Tenant& tenant) const;
-  // Whether the tenant's own share has room for one more.
+  // Whether the tenant's own limit allows one more.
   [[nodiscard]] bool share_has_room(const std::string& name, const Tenant& tenant) const;
   static Result<> spend(Tenant& tenant);
 

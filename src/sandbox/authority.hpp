@@ -6,20 +6,20 @@
 
 namespace cove::sandbox {
 
-// What a key allows its tenant; 0 anywhere: no limit of its own, the server's apply.
+// The limits of a key. 0: none of its own, the server's apply.
 struct Allowance {
   Quotas sandboxes;
   Admission::Share executions;
 };
 
-// Who may do what. The keys of the store say so.
+// What a principal may do, as its key in the store says.
 class Authority {
  public:
   virtual ~Authority() = default;
   [[nodiscard]] virtual Allowance allowance(const Principal& principal) = 0;
-  // Whether it may do what concerns every tenant. Everybody may on a server without keys.
+  // Whether it may act for all tenants. On a server without keys everybody may.
   [[nodiscard]] virtual bool operates(const Principal& principal) = 0;
-  // Whether a principal that was let in once still would be.
+  // Whether a principal that was authenticated earlier still would be.
   [[nodiscard]] virtual bool still_valid(const Principal& principal) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStartTime{30};  // for a process without a time limit
-constexpr std::size_t kMaxSpawn = 2U << 20;     // what the kernel takes of arguments and environment, about
+constexpr std::size_t kMaxSpawn = 2U << 20;     // about the kernel's limit for arguments and environment
 
 std::string normal_directory(std::string_view given) {
   const std::string whole = given.starts_with('/') ? std::string(given) : fmt::format("/workspace/{}", given);
@@ -55,7 +55,7 @@ Births::Started Births::spawn(ProcessRequest request, wire::SpawnKind kind, std:
   spawn.environment = std::move(environment);
   spawn.channel = request.channel ? wire::Channel::open : wire::Channel::none;
   if (wire::encode(spawn).size() > kMaxSpawn)
-    co_return fail(Errc::invalid, "cmd and env are larger than 2 MiB together");
+    co_return fail(Errc::invalid, "cmd and env are larger than 2 MiB in total");
 
   const bool no_input = request.input == InputMode::none;
   auto added = processes_.add(std::move(request));
@@ -68,7 +68,7 @@ Births::Started Births::spawn(ProcessRequest request, wire::SpawnKind kind, std:
   co_return process;
 }
 
-// A sandbox that is paused, or has no processor time, may take for ever: the time limit counts from here.
+// A paused or starved sandbox may never answer: the time limit counts from here.
 async::Task<> Births::wait_until_started(std::shared_ptr<Process> process) {
   const auto abandoned = process->take_abandoned();
   const auto until = Clock::now() + process->request().timeout.value_or(kStartTime);
@@ -138,7 +138,7 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
     co_await wait_until_started(process);
     co_return process;
   }
-  // Whatever was born finds its channel closed, and ends.
+  // An interpreter that starts anyway finds its channel closed, and exits.
   processes_.withdraw(process);
   if (!born) co_return tl::unexpected<Error>(born.error());
   co_return not_found(record_);
@@ -155,7 +155,7 @@ async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth) {
   co_return Result<>();
 }
 
-// The spare was forked for no request: init gets what this one asks for now.
+// The spare was forked before there was a request: init gets the request's settings now.
 std::shared_ptr<Process> Births::take_spare(const ProcessRequest& request) {
   const auto spare = std::exchange(spare_, nullptr);
   if (!spare || spare->end() || !session_.connected()) return nullptr;
@@ -181,7 +181,7 @@ Births::Started Births::python(ProcessRequest request, std::vector<std::string> 
   }
   if (record_.state != State::running || !session_.connected()) co_return not_found(record_);
   ++context_.pythons.cold;
-  // The words behind the interpreter stay, for whoever lists processes.
+  // The other arguments stay, for the list of processes.
   const auto shown = std::exchange(request.argv, {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"});
   request.argv.insert(request.argv.end(), shown.begin() + 1, shown.end());
   auto started = co_await spawn(std::move(request), wire::SpawnKind::program, std::move(environment));

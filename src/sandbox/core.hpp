@@ -9,7 +9,7 @@
 
 namespace cove::sandbox {
 
-// What every door works with, whatever protocol it speaks. Borrowed for the server's life.
+// The services that every door uses. Borrowed for the server's life.
 struct Core {
   Registry& registry;
   Admission& admission;

@@ -8,14 +8,14 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kEventCost = 256;
-constexpr std::size_t kMostTexts = 20'000;      // events, after which text is thrown away as past its limit
-constexpr std::size_t kTextEvent = 64U << 10;   // as large as one grows
-constexpr std::size_t kMostPrompt = 16U << 10;  // what is cut is still told
-constexpr std::size_t kMostName = 1U << 10;
-constexpr std::size_t kMostValue = 64U << 10;
-constexpr std::size_t kMostTraceback = 256U << 10;
+constexpr std::size_t kMaxTexts = 20'000;      // events, after which text is discarded as over the limit
+constexpr std::size_t kTextEvent = 64U << 10;  // as large as one grows
+constexpr std::size_t kMaxPrompt = 16U << 10;  // a longer prompt is cut
+constexpr std::size_t kMaxName = 1U << 10;
+constexpr std::size_t kMaxValue = 64U << 10;
+constexpr std::size_t kMaxTraceback = 256U << 10;
 
-// Not in the middle of a character.
+// Cuts between characters.
 std::string_view whole_characters(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
@@ -39,13 +39,13 @@ void cut(json::object& object, std::string_view name, std::size_t most) {
   *value = std::string(whole_characters(value->as_string(), most)) + "…";
 }
 
-// A message of megabytes tells nobody more.
+// Nobody reads an error message of megabytes.
 void cut_error(json::object& error) {
-  cut(error, "ename", kMostName);
-  cut(error, "evalue", kMostValue);
+  cut(error, "ename", kMaxName);
+  cut(error, "evalue", kMaxValue);
   auto* traceback = error.if_contains("traceback");
   if (traceback == nullptr || !traceback->is_array()) return;
-  std::size_t left = kMostTraceback;
+  std::size_t left = kMaxTraceback;
   json::array kept;
   for (const auto& line : traceback->as_array()) {
     if (!line.is_string()) continue;
@@ -58,7 +58,7 @@ void cut_error(json::object& error) {
 }
 
 std::size_t most_error() {
-  return kMostName + kMostValue + kMostTraceback + kEventCost;
+  return kMaxName + kMaxValue + kMaxTraceback + kEventCost;
 }
 
 }  // namespace
@@ -92,12 +92,12 @@ void Execution::add_text(std::string_view stream, std::string_view text) {
   auto& last = events_.back();
   const bool grows = last.type == stream && last.sequence > read_ &&
                      last.content.at("text").as_string().size() + text.size() <= kTextEvent;
-  if (!grows && events_.size() >= kMostTexts) kept = limits_.output_bytes;
+  if (!grows && events_.size() >= kMaxTexts) kept = limits_.output_bytes;
   const auto room = limits_.output_bytes - std::min(limits_.output_bytes, kept);
   const auto piece = whole_characters(text, static_cast<std::size_t>(std::min<std::uint64_t>(room, text.size())));
   kept += piece.size();
   lost += text.size() - piece.size();
-  // What was cut stays cut: later output would look as if it followed.
+  // After a cut nothing is added: later output would seem to follow directly.
   if (piece.size() < text.size()) kept = limits_.output_bytes;
   if (piece.empty()) return;
   if (!grows) return push(std::string(stream), {{"text", piece}}, piece.size());
@@ -129,12 +129,12 @@ void Execution::add(std::string type, json::object content, std::size_t bytes) {
   push(std::move(type), std::move(content), bytes);
 }
 
-// Somebody is to answer it, so it is told in any case: without its words when there is no room for them.
+// A request for input is always reported, without its prompt when the limit is reached.
 void Execution::add_question(json::object content, std::size_t bytes) {
   waits_for_input_ = true;
-  if (events_.size() >= 2 * kMostTexts) return;
-  cut(content, "prompt", kMostPrompt);
-  bytes = std::min(bytes, kMostPrompt);
+  if (events_.size() >= 2 * kMaxTexts) return;
+  cut(content, "prompt", kMaxPrompt);
+  bytes = std::min(bytes, kMaxPrompt);
   if (kept_display_ + bytes > limits_.display_bytes) content["prompt"] = std::string();
   kept_display_ += bytes;
   push("input_request", std::move(content), bytes);

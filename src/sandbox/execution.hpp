@@ -18,7 +18,7 @@ namespace cove::sandbox {
 
 using guest::Reason;
 
-// One thing that happened in an execution. `type`: first queued, then started when its turn comes; stdout, stderr,
+// One event of an execution. `type`: first queued, then started when it leaves the queue; stdout, stderr,
 // display, update_display, result, error, clear_output, input_request, comm_open, comm_msg, comm_close; then one `end`.
 struct ExecutionEvent {
   std::uint64_t sequence = 0;
@@ -27,7 +27,7 @@ struct ExecutionEvent {
 };
 
 struct ExecutionEnd {
-  // ok, error: as the interpreter says. aborted: it never ran.
+  // ok, error: reported by the interpreter. aborted: it never ran.
   enum class Status : std::uint8_t { ok, error, aborted };
   Status status = Status::aborted;
   Reason reason = Reason::exited;  // exited: the cell came to its end, well or not
@@ -45,14 +45,14 @@ struct ExecutionLimits {
   std::uint64_t display_bytes = 16U << 20;  // kept of everything else
 };
 
-// What went over a limit and was thrown away.
+// What was discarded over a limit.
 struct Truncated {
   std::uint64_t stdout_bytes = 0;
   std::uint64_t stderr_bytes = 0;
   std::uint64_t displays = 0;
 };
 
-// What the kernel is to do.
+// What to execute.
 struct ExecutionOrder {
   std::string op = "execute";
   boost::json::object content = {};
@@ -60,8 +60,8 @@ struct ExecutionOrder {
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted
 };
 
-// One run in a kernel, or one question to it: events numbered from 1 without holes, then one end. Holds no more than
-// its limits, so a reader may be as slow as it likes, and any number may read from any number on.
+// One execution in a kernel, or one question to it: events numbered from 1 without gaps, then one end. Holds no more
+// than its limits, so readers may be slow, and any number of them may start at any event.
 class Execution {
  public:
   enum class State : std::uint8_t { queued, running, ended };
@@ -71,7 +71,7 @@ class Execution {
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const std::deque<ExecutionEvent>& events() const { return events_; }
-  // Somebody has seen the events up to this one: they stay as they are. Text that nobody has seen grows together.
+  // A reader has seen the events up to this one, so they no longer change. Unread text is merged into one event.
   void mark_read(std::uint64_t sequence) { read_ = std::max(read_, sequence); }
   [[nodiscard]] const std::optional<ExecutionEnd>& end() const { return end_; }
   [[nodiscard]] const Truncated& truncated() const { return truncated_; }
@@ -81,15 +81,15 @@ class Execution {
 
   // --- For the kernel. `text` is UTF-8; `bytes` is about what the content takes. ---
   [[nodiscard]] const ExecutionOrder& order() const { return order_; }
-  // It runs from now on.
+  // The execution has started.
   void begin();
   // Out of order(), once.
   [[nodiscard]] boost::json::object take_content() { return std::exchange(order_.content, {}); }
   void add_text(std::string_view stream, std::string_view text);
-  // From a pipe: bytes of any kind, cut anywhere.
+  // From a pipe: arbitrary bytes, split anywhere.
   void add_bytes(std::string_view stream, std::string_view bytes);
   void add(std::string type, boost::json::object content, std::size_t bytes);
-  // Something shown was too large to be received.
+  // A display was too large to receive.
   void add_dropped_display() { ++truncated_.displays; }
   void on_input_answered() { waits_for_input_ = false; }
   void finish(ExecutionEnd end, std::size_t reply_bytes = 0);

@@ -10,7 +10,7 @@
 
 namespace cove::sandbox {
 
-// What a sandbox says of its files. None of it is trusted further than the sandbox itself.
+// What a sandbox reports about its files. It is not trusted: code in the sandbox can fake it.
 
 struct FileFacts {
   std::uint64_t size = 0;
@@ -36,7 +36,7 @@ struct Listing {
 struct FileChange {
   std::string type;  // created, modified, renamed, …
   std::string path;  // absolute
-  std::string to;    // the new path of what was renamed
+  std::string to;    // the new path after a rename
 };
 
 struct UploadedFiles {
@@ -44,7 +44,7 @@ struct UploadedFiles {
   std::uint64_t bytes = 0;
 };
 
-// A path relative to /workspace, and what is there.
+// A path relative to /workspace, and the content to write there.
 struct NewFile {
   std::string path;
   std::string content;
@@ -60,7 +60,7 @@ struct ChangedFile {
 };
 struct ChangedFiles {
   std::vector<ChangedFile> files;
-  bool more = false;  // there are others
+  bool more = false;  // there are more
 };
 struct ChangesWanted {
   std::int64_t since_ns = 0;  // of files_clock()

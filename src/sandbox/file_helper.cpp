@@ -11,7 +11,7 @@ constexpr std::size_t kBatch = 256U << 10;
 constexpr std::size_t kLineLimit = 64U << 10;
 constexpr std::size_t kAnswerLimit = 16U << 20;
 constexpr std::size_t kErrorLimit = 64U << 10;
-constexpr std::chrono::milliseconds kLookAgain{250};
+constexpr std::chrono::milliseconds kRetryInterval{250};
 
 }  // namespace
 
@@ -23,7 +23,7 @@ FileHelper::FileHelper(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process
       abandoned_(std::move(abandoned)) {}
 
 FileHelper::~FileHelper() {
-  // The signal says that nothing may come of it; the end of its input wakes it if it was just about to wait for more.
+  // The signal makes it undo its work; end of input wakes it in case it is about to wait for more.
   if (!process_->end()) [[maybe_unused]]
     const auto told = process_->signal(SIGTERM);
   end_input();
@@ -53,10 +53,10 @@ async::Task<Result<std::unique_ptr<FileHelper>>> FileHelper::start(std::shared_p
 }
 
 void FileHelper::end_input() {
-  [[maybe_unused]] const auto ended = process_->end_input();  // one that has gone needs none
+  [[maybe_unused]] const auto ended = process_->end_input();  // none needed after its end
 }
 
-// Takes what has come. False when nothing had.
+// Takes the events that have arrived. False when there were none.
 bool FileHelper::take() {
   auto batch = reader_.take(kBatch);
   for (auto& event : batch.events) {
@@ -68,7 +68,7 @@ bool FileHelper::take() {
 }
 
 async::Task<> FileHelper::wait_for_more() {
-  co_await process_->changed().wait_until(std::chrono::steady_clock::now() + kLookAgain);
+  co_await process_->changed().wait_until(std::chrono::steady_clock::now() + kRetryInterval);
   if (abandoned_()) over_ = true;
 }
 
@@ -84,7 +84,7 @@ async::Task<Result<std::string>> FileHelper::read_some(std::size_t most) {
   if (bytes.empty()) {
     const auto judged = verdict();
     if (!judged) co_return tl::unexpected<Error>(judged.error());
-    co_return fail(Errc::io, "the sandbox's file helper ended too early");
+    co_return fail(Errc::io, "the sandbox's file helper ended early");
   }
   if (bytes.size() > most) {
     rest_ = bytes.substr(most);
@@ -109,7 +109,7 @@ async::Task<Result<std::string>> FileHelper::read_line() {
     if (over_) {
       const auto judged = verdict();
       if (!judged) co_return tl::unexpected<Error>(judged.error());
-      co_return fail(Errc::io, "the sandbox's file helper ended too early");
+      co_return fail(Errc::io, "the sandbox's file helper ended early");
     }
     if (!take() && !over_) co_await wait_for_more();
   }
@@ -130,14 +130,14 @@ async::Task<Result<std::string>> FileHelper::finish() {
 }
 
 Result<> FileHelper::verdict() const {
-  if (!process_->end()) return fail(Errc::unavailable, "nobody waits for it any more");
+  if (!process_->end()) return fail(Errc::unavailable, "the request was abandoned");
   const auto& end = *process_->end();
   if (end.reason == Reason::sandbox_gone) return fail(Errc::not_found, "the sandbox ended");
   if (end.exit_status == 0) return {};
   if (auto error = file_protocol::decode_error(errors_)) return tl::unexpected<Error>(std::move(*error));
   if (end.signal == SIGKILL)
     return fail(Errc::conflict, "the sandbox's file helper was killed: by the memory limit, or by a program in it");
-  return fail(Errc::io, "the sandbox's file helper failed without saying why");
+  return fail(Errc::io, "the sandbox's file helper failed for an unknown reason");
 }
 
 }  // namespace cove::sandbox

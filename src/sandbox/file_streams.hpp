@@ -29,7 +29,7 @@ class FileOutput {
 
   // Of the file as it was opened; all zero for an archive.
   [[nodiscard]] const FileFacts& facts() const { return facts_; }
-  // The next bytes. Empty at the end, also when the content broke off: rest() tells.
+  // The next bytes. Empty at the end, also after a failure, which rest() reports.
   async::Task<std::string> next();
   // All remaining bytes, at most 16 MiB. Fails when the content broke off.
   async::Task<Result<std::string>> rest();

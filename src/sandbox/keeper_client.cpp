@@ -28,7 +28,7 @@ void KeeperClient::lose() {
   readiness_.reset();
   link_.reset();
   for (auto& [serial, pending] : std::exchange(pending_, {})) {
-    pending->answer.emplace(fail(Errc::unavailable, "the keeper ended while it worked on this"));
+    pending->answer.emplace(fail(Errc::unavailable, "the keeper ended during this request"));
     pending->answered.notify_all();
   }
   room_.notify_all();

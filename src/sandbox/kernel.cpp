@@ -97,7 +97,7 @@ async::Task<Result<>> Kernel::begin() {
     co_await changed_.wait_until(std::chrono::steady_clock::now() + kPollInterval);
   if (state_ == State::starting) co_return fail(Errc::unavailable, "the kernel did not start in time");
   if (state_ == State::dead)
-    co_return fail(Errc::conflict, fmt::format("the kernel died while it started: {}", how_it_died()));
+    co_return fail(Errc::conflict, fmt::format("the kernel died during its start: {}", how_it_died()));
   co_return Result<>();
 }
 
@@ -140,7 +140,7 @@ std::string Kernel::how_it_died() const {
 }
 
 tl::unexpected<Error> Kernel::is_dead() const {
-  return fail(Errc::conflict, fmt::format("the kernel is dead ({}): restart it, or make another", how_it_died()));
+  return fail(Errc::conflict, fmt::format("the kernel is dead ({}): restart it, or create another", how_it_died()));
 }
 
 // Everyone who waits learns at once, and why.
@@ -170,7 +170,7 @@ void Kernel::die() {
 
 async::Task<Result<>> Kernel::restart() {
   const auto self = shared_from_this();
-  if (std::exchange(restarting_, true)) co_return fail(Errc::conflict, "the kernel is being restarted already");
+  if (std::exchange(restarting_, true)) co_return fail(Errc::conflict, "the kernel is already being restarted");
   co_await end_process();
   state_ = State::starting;  // what comes from now on is for the new one
   changed_.notify_all();

@@ -36,8 +36,7 @@ struct ExecuteRequest {
   std::optional<std::chrono::milliseconds> timeout;
   ExecutionLimits limits;
   std::string file = {};  // what the code finds as its own path; "": nothing, or what the interpreter says
-  bool watch =
-      false;  // modules that changed are loaded anew; the reply says in `touched` whether files may have been written
+  bool watch = false;  // changed modules are reloaded; `touched` of the reply says whether files may have been written
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
 };
 

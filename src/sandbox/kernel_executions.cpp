@@ -117,7 +117,7 @@ std::shared_ptr<Execution> Kernel::enqueue(ExecutionOrder order, ExecutionLimits
 Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
   if (state_ == State::dead) return is_dead();
   if (queue_.size() >= kMaxQueued)
-    return fail(Errc::quota, fmt::format("{} executions wait in this kernel already", kMaxQueued));
+    return fail(Errc::quota, fmt::format("the limit of {} queued executions in this kernel is reached", kMaxQueued));
   json::object content{{"code", std::move(request.code)},
                        {"silent", request.silent},
                        {"store_history", request.store_history},
@@ -137,7 +137,7 @@ async::Task<Result<std::shared_ptr<Execution>>> Kernel::ask(std::string op, json
                                                             std::function<bool()> abandoned) {
   const auto self = shared_from_this();
   if (state_ == State::dead) co_return is_dead();
-  if (queue_.size() >= kMaxQueued) co_return fail(Errc::quota, "too much waits in this kernel already");
+  if (queue_.size() >= kMaxQueued) co_return fail(Errc::quota, "the queue of this kernel is full");
   ExecutionOrder order{.op = std::move(op), .content = std::move(content), .timeout = kQuestionTime};
   const auto question = enqueue(std::move(order), {});
   run_next();
@@ -145,7 +145,7 @@ async::Task<Result<std::shared_ptr<Execution>>> Kernel::ask(std::string op, json
     co_await question->changed().wait_until(std::chrono::steady_clock::now() + kPollInterval);
     if (!question->end() && abandoned && abandoned()) {
       cancel(question, Reason::cancelled);
-      co_return fail(Errc::unavailable, "nobody waits for it any more");
+      co_return fail(Errc::unavailable, "the request was abandoned");
     }
   }
   const auto& end = *question->end();
@@ -218,7 +218,7 @@ void Kernel::cancel_all(Reason reason) {
 }
 
 Result<> Kernel::reply_input(std::optional<std::string> value) {
-  if (!running_ || !running_->waits_for_input()) return fail(Errc::conflict, "nothing waits for input");
+  if (!running_ || !running_->waits_for_input()) return fail(Errc::conflict, "no running cell waits for input");
   running_->on_input_answered();
   json::object content;
   if (value)

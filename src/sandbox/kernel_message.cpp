@@ -41,7 +41,7 @@ bool is_display(std::string_view head) {
 }
 
 tl::unexpected<Error> too_large(std::string_view head) {
-  if (is_display(head)) return fail(Errc::over_limit, "something shown is too large");
+  if (is_display(head)) return fail(Errc::over_limit, "a display is too large");
   return fail(Errc::invalid, "a message is too large");
 }
 
@@ -102,7 +102,7 @@ Result<std::optional<KernelMessage>> KernelInbox::add(std::string_view record) {
   const auto* parent = object.if_contains("parent");
   auto* content = object.if_contains("content");
   if (message.type.empty() || parent == nullptr || content == nullptr || !content->is_object())
-    return fail(Errc::invalid, "a message lacks a part");
+    return fail(Errc::invalid, "a message lacks a field");
   if (parent->is_int64()) message.parent = static_cast<std::uint64_t>(parent->as_int64());
   message.content = std::move(content->as_object());
   return std::optional(std::move(message));

@@ -25,8 +25,8 @@ bool Kernels::forget_oldest(const std::string& tenant) {
 async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sandbox> sandbox, KernelOptions options) {
   const auto key = sandbox->row().id;
   auto& group = by_sandbox_[key];
-  if (group.kernels.size() + group.starting >= kMost)
-    co_return fail(Errc::quota, fmt::format("a sandbox may have {} kernels: delete one first", kMost));
+  if (group.kernels.size() + group.starting >= kMax)
+    co_return fail(Errc::quota, fmt::format("the limit of {} kernels in a sandbox is reached: delete one first", kMax));
   auto id = fmt::format("k{}", group.next++);
   ++group.starting;
   auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(options), totals_);

@@ -12,7 +12,7 @@ namespace cove::sandbox {
 // The kernels of every sandbox.
 class Kernels {
  public:
-  static constexpr std::size_t kMost = 32;  // in one sandbox
+  static constexpr std::size_t kMax = 32;  // in one sandbox
 
   Kernels();
   Kernels(const Kernels&) = delete;
@@ -22,7 +22,7 @@ class Kernels {
   // bound of all, the tenant that has the most does.
   void set_recent_bounds(UsageBounds bounds) { totals_->recent_bounds = bounds; }
 
-  // Errc::quota when the sandbox has kMost of them.
+  // Errc::quota when the sandbox has kMax of them.
   async::Task<Result<std::shared_ptr<Kernel>>> start(std::shared_ptr<Sandbox> sandbox, KernelOptions options);
   [[nodiscard]] std::vector<std::shared_ptr<Kernel>> of(const Sandbox& sandbox) const;
   // Errc::not_found.

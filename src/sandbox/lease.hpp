@@ -25,18 +25,4 @@ class Lease {
   Sandbox::Activity activity_;
 };
 
-// A process that somebody waits for: it ends with this, whatever way out is taken.
-class Attended {
- public:
-  Attended(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Process> process)
-      : sandbox_(std::move(sandbox)), process_(std::move(process)) {}
-  Attended(const Attended&) = delete;
-  Attended& operator=(const Attended&) = delete;
-  ~Attended() { sandbox_->forget(process_); }
-
- private:
-  std::shared_ptr<Sandbox> sandbox_;
-  std::shared_ptr<Process> process_;
-};
-
 }  // namespace cove::sandbox

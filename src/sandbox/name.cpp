@@ -13,7 +13,7 @@ Result<std::string> checked_name(const std::string& name) {
   if (!valid_utf8(name)) return fail(Errc::invalid, "the sandbox id is not UTF-8");
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) return fail(Errc::invalid, "the sandbox id holds a control character");
+    if (byte < 0x20 || byte == 0x7f) return fail(Errc::invalid, "the sandbox id contains a control character");
   }
   return name;
 }

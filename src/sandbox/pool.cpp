@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kAfterFailure{1000};
-constexpr milliseconds kAfterTaking{10};  // whoever took one is answered first
+constexpr milliseconds kAfterTaking{10};  // lets the taker be answered first
 
 bool same(const jail::Limits& a, const jail::Limits& b) {
   return a.memory_bytes == b.memory_bytes && a.disk_bytes == b.disk_bytes && a.inodes == b.inodes && a.pids == b.pids &&

@@ -250,7 +250,7 @@ void Process::send_channel_records() {
 Result<> Process::check_commands() const {
   if (end() || link() == nullptr) return fail(Errc::conflict, "the process has ended");
   if (link()->waiting() > kCommandsAhead)
-    return fail(Errc::conflict, "the sandbox takes no more orders now: it is paused, or has no processor time");
+    return fail(Errc::conflict, "the sandbox does not read commands: it is paused, or gets no CPU time");
   return {};
 }
 
@@ -269,9 +269,9 @@ Result<> Process::resize(std::uint16_t rows, std::uint16_t columns) {
 }
 
 Result<> Process::offer_input(std::string_view bytes) {
-  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process has no open input");
   if (input_sent_ - input_taken_ + bytes.size() > wire::kInputAhead)
-    return fail(Errc::over_limit, "the process does not take its input");
+    return fail(Errc::over_limit, "the process does not read its input");
   link()->input(number_, bytes);
   input_sent_ += bytes.size();
   flush();
@@ -283,7 +283,7 @@ async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool
   std::size_t sent = 0;
   while (true) {
     if (!input_open_ || end_ || link() == nullptr)
-      co_return fail(Errc::conflict, "the process takes no input: it has ended, or its input is closed");
+      co_return fail(Errc::conflict, "the process reads no input: it has ended, or its input is closed");
     while (sent < bytes.size() && input_sent_ - input_taken_ + kInputChunk <= wire::kInputAhead) {
       const auto piece = std::string_view(bytes).substr(sent, kInputChunk);
       link()->input(number_, piece);
@@ -295,12 +295,12 @@ async::Task<Result<>> Process::write_input(std::string bytes, std::function<bool
     // With more to come the caller goes on filling the window; it waits here for the last of it.
     if (sent == bytes.size() && request_.delivery == Delivery::everything) co_return Result<>();
     co_await changed_.wait_until(Clock::now() + kPollInterval);
-    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "the request was abandoned");
   }
 }
 
 Result<> Process::end_input() {
-  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process takes no input");
+  if (!input_open_ || end_ || link() == nullptr) return fail(Errc::conflict, "the process has no open input");
   if (!request_.terminal) input_open_ = false;
   link()->end_input(number_);
   flush();

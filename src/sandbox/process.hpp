@@ -45,7 +45,7 @@ struct EventBatch {
   bool over = false;  // the end was among them, or had been read before
 };
 
-// One command in a sandbox: numbered events, then one end. Kept alive by whoever reads it, also past the sandbox.
+// One command in a sandbox: numbered events, then one end. Readers keep it alive, even after the sandbox.
 class Process : public std::enable_shared_from_this<Process> {
  public:
   Process(boost::asio::any_io_executor executor, ProcessTable& table, std::uint32_t number, ProcessRequest request);
@@ -89,7 +89,8 @@ class Process : public std::enable_shared_from_this<Process> {
   [[nodiscard]] Phase phase() const { return phase_; }
   // Why it did not start.
   [[nodiscard]] const std::optional<wire::SpawnFailed>& failure() const { return failure_; }
-  // The request's callback, once: whoever waits for the start may hold the process, which must not hold them in turn.
+  // Calls the request's callback once, and drops it: the waiting caller may hold the process, which must not hold it
+  // back.
   [[nodiscard]] std::function<bool()> take_abandoned() { return std::exchange(request_.abandoned, {}); }
   // A waiting interpreter gets its request.
   void assign(ProcessRequest request);
@@ -126,7 +127,7 @@ class Process : public std::enable_shared_from_this<Process> {
   void cancel(Reason reason);
   // Its sandbox is gone.
   void on_sandbox_gone();
-  // After a stop(): its tree gets a moment to die, then the whole sandbox is killed. Begins anew when called again.
+  // After a stop(): the process tree has a moment to die, then the whole sandbox is killed. A second call starts over.
   void allow_grace();
   [[nodiscard]] bool stopping() const { return stop_reason_ && !end_; }
   // Forgets it at its end; ends it after this time.

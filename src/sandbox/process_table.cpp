@@ -196,7 +196,8 @@ std::vector<std::shared_ptr<Process>> ProcessTable::interpreters() const {
 Result<> ProcessTable::check_background_quota() const {
   const auto others = visible();
   if (std::ranges::count_if(others, [](const auto& other) { return !other->end(); }) >= kMaxRunning)
-    return fail(Errc::quota, fmt::format("{} processes run in this sandbox already: end one first", kMaxRunning));
+    return fail(Errc::quota, fmt::format("the limit of {} running processes in this sandbox is reached: end one first",
+                                         kMaxRunning));
   return {};
 }
 
@@ -214,7 +215,7 @@ void ProcessTable::record_end(const Process& process) {
                               .stdout_bytes = end.out_bytes,
                               .stderr_bytes = end.err_bytes,
                               .last_seq = process.last_sequence()};
-  // Without it a server after us judges the end anew from what init says; nothing is lost.
+  // If this fails, the next server derives the end from init's report; nothing is lost.
   [[maybe_unused]] const auto written = context_.store.processes().finish(record_.row.id, process.number(), row);
   prune_finished();
 }

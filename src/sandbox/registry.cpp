@@ -99,10 +99,10 @@ Result<> Registry::check_quotas(const CreateRequest& request, const Quotas& quot
   }
   if (quotas.sandboxes != 0 && count >= quotas.sandboxes)
     return fail(Errc::quota,
-                fmt::format("this tenant may have {} sandboxes at a time: delete one first", quotas.sandboxes));
+                fmt::format("this tenant's limit of {} sandboxes is reached: delete one first", quotas.sandboxes));
   if (quotas.memory_bytes != 0 && memory > quotas.memory_bytes)
-    return fail(Errc::quota,
-                fmt::format("this tenant's sandboxes may have {} bytes of memory together", quotas.memory_bytes));
+    return fail(Errc::quota, fmt::format("this tenant's sandboxes may have at most {} bytes of memory in total",
+                                         quotas.memory_bytes));
   return {};
 }
 
@@ -128,7 +128,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
     const auto state = sandbox->state();
     if ((state == State::running || state == State::paused) && !sandbox->expired()) {
       if (if_there == IfThere::refuse)
-        co_return fail(Errc::exists, fmt::format("a sandbox of this id exists: {}", request.name));
+        co_return fail(Errc::exists, fmt::format("a sandbox with this id already exists: {}", request.name));
       sandbox->set_ttl(request.ttl);
       sooner_.notify_all();
       co_return Ensured{.sandbox = sandbox, .created = false};
@@ -246,7 +246,7 @@ async::Task<Result<>> Registry::remove_template(std::string name) {
     if (++count <= kMaxNamed) users += (users.empty() ? "" : ", ") + sandbox->name();
   }
   if (count > kMaxNamed) users += fmt::format(" and {} more", count - kMaxNamed);
-  if (count > 0) co_return fail(Errc::conflict, fmt::format("sandboxes stand on template {}: {}", name, users));
+  if (count > 0) co_return fail(Errc::conflict, fmt::format("template {} is in use by sandboxes: {}", name, users));
   const auto retired = templates_.retire(name);
   if (!retired) co_return tl::unexpected<Error>(retired.error());
   const wire::KeeperRequest request{.verb = wire::KeeperVerb::retire_template, .root = retired->number};

@@ -74,13 +74,13 @@ class Registry {
   };
   using Log = std::function<void(std::string_view line)>;
 
-  // `on_keeper_hung`: asks whoever starts keepers for another.
+  // `on_keeper_hung` asks the supervisor for another keeper.
   Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
            Options options, Log log, std::function<void()> on_keeper_hung);
 
   // At the start: reads what the server before us stored, hands it to the keeper and reconnects to every sandbox.
   async::Task<Result<>> restore(keeper::KeeperLink link);
-  // A keeper died: tells the new one of every sandbox there is. Goes on with a restore() that failed.
+  // After the death of a keeper: hands every sandbox to the new one. Completes a restore() that failed.
   async::Task<Result<>> replace_keeper(keeper::KeeperLink link);
   [[nodiscard]] bool keeper_lost() const { return keeper_.lost(); }
   // Expires what has expired, until cancelled.
@@ -95,7 +95,7 @@ class Registry {
   // Throwaways are not found. Errc::not_found also for one that has expired or is being deleted; waits while one is
   // being made.
   async::Task<Result<std::shared_ptr<Sandbox>>> find(std::string tenant, std::string name);
-  // By SandboxRow::id, whoever's it is; nullptr when there is none.
+  // By SandboxRow::id, of any tenant; nullptr when there is none.
   [[nodiscard]] std::shared_ptr<Sandbox> by_id(const std::string& id) const;
   // Returns when nothing of it is left.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);

@@ -21,7 +21,7 @@ async::Task<Result<>> Registry::replace_keeper(keeper::KeeperLink link) {
   co_return co_await hand_over(std::move(link));
 }
 
-// Nothing of another boot can still live, and what was half made or half deleted is swept by the keeper.
+// Sandboxes of an earlier boot are gone; the keeper sweeps those that were half created or half deleted.
 Result<> Registry::load_sandboxes() {
   COVE_TRY(auto rows, store_.sandboxes().all());
   for (auto& row : rows) {
@@ -47,11 +47,11 @@ void Registry::unlink_stale_sockets() {
   }
 }
 
-// Tells the keeper of every sandbox there is, lets it sweep the rest, and sends it what waited for a keeper.
+// Hands every sandbox to the keeper, lets it sweep the others, and sends it the waiting requests.
 async::Task<Result<>> Registry::hand_over(keeper::KeeperLink link) {
   keeper_.connect(std::move(link));
   for (const auto& sandbox : all()) {
-    // One that is not made yet is made anew by whoever asked; a keeper knows nothing of it.
+    // A sandbox that was not created yet is requested again by its caller; the keeper does not know it.
     const bool inherited = inherited_.contains(sandbox->row().id);
     const bool unmade = sandbox->state() == State::creating && sandbox->row().init_pid == 0;
     if (!inherited && (unmade || sandbox->state() == State::gone)) continue;
@@ -61,7 +61,7 @@ async::Task<Result<>> Registry::hand_over(keeper::KeeperLink link) {
     else
       adopted = co_await sandbox->adopt_into_keeper();
     if (adopted) continue;
-    if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // this one died too
+    if (adopted.error().code == Errc::unavailable && keeper_.lost()) co_return adopted;  // the new keeper died too
     if (sandbox->state() != State::deleting) give_up(sandbox, adopted.error());
   }
   const wire::KeeperRequest sweep{.verb = wire::KeeperVerb::sweep};
@@ -71,10 +71,10 @@ async::Task<Result<>> Registry::hand_over(keeper::KeeperLink link) {
   co_return Result<>();
 }
 
-// A sandbox of the server before us, with its processes and kernels.
+// Takes over a sandbox of the previous server, with its processes and kernels.
 async::Task<Result<>> Registry::adopt_inherited(std::shared_ptr<Sandbox> sandbox) {
   if (auto adopted = co_await sandbox->adopt_into_keeper(); !adopted) co_return adopted;
-  // One that is being deleted already needs no connection.
+  // A sandbox that is being deleted needs no connection.
   if (sandbox->state() == State::creating) {
     if (auto connected = co_await sandbox->reconnect(); !connected) co_return connected;
     inherited_.erase(sandbox->row().id);

@@ -223,7 +223,7 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
 async::Task<Result<>> Sandbox::pause() {
   const auto self = shared_from_this();
   if (record_.state == State::paused) co_return Result<>();
-  // What is on its way in would be frozen half-way, and whoever sends it with it.
+  // A pending birth would be frozen half-way, and block its zygote.
   while (births_.pending() > 0) co_await changed_.wait();
   if (record_.state != State::running) co_return not_found(record_);
   // Written first: a sandbox that is found frozen after a crash is then known to be paused.

@@ -89,9 +89,9 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   [[nodiscard]] std::vector<std::shared_ptr<Process>> interpreters() const { return processes_.interpreters(); }
   // Ends it if it still runs, and removes it.
   void forget(const std::shared_ptr<Process>& process) { processes_.forget(process); }
-  // Nobody reads it any more: it gets a moment to end by itself, and is forgotten then.
+  // The process has no reader any more: it has a moment to end by itself, then it is forgotten.
   void release(const std::shared_ptr<Process>& process) { processes_.release(process); }
-  // Ends every process in it; those that are followed end as usual.
+  // Ends every process in it; processes with readers end as usual.
   void kill_everything();
 
   async::Task<Result<wire::KeeperReply>> inspect();
@@ -102,11 +102,11 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   // Makes the sandbox. Its state stays `creating` until set_state().
   async::Task<Result<>> create();
-  // Tells a new keeper of a sandbox it did not make.
+  // Hands the sandbox to a keeper that did not create it.
   async::Task<Result<>> adopt_into_keeper();
-  // Connects to an init that served the server before us, and restores what was stored of its processes.
+  // Connects to an init that served the previous server, and restores its processes from the store.
   async::Task<Result<>> reconnect();
-  // A sandbox that stands ready gets the row of whoever asked for it.
+  // Gives a pooled sandbox the row of the request that takes it.
   void take_identity(store::SandboxRow row, Purpose purpose);
   void set_state(State state);
   // An OOM kill or a refused fork, as the keeper reports it.
@@ -133,11 +133,15 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
   async::Task<> refresh_counters();
 
+  enum class Interpreter { none, python, node };
+  async::Task<Result<std::shared_ptr<Process>>> start_when_ready(ProcessRequest request, Interpreter interpreter);
+  // The caller has checked that the sandbox takes processes, and keeps it alive.
+  Births::Started begin(ProcessRequest request, Interpreter interpreter);
   async::Task<Result<>> wait_until_ready(ProcessKind kind, std::function<bool()> abandoned);
   void count_refusal(const Result<std::shared_ptr<Process>>& started);
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
   void persist_expiry();
-  // How long from now it may live if this server is gone and none comes after it.
+  // How long from now it may live without a server.
   [[nodiscard]] std::chrono::milliseconds lease() const;
   void send_lease();
   [[nodiscard]] bool renewable() const { return record_.row.renewal == "use"; }

@@ -111,7 +111,7 @@ async::Task<Result<>> Sandbox::wait_until_ready(ProcessKind kind, std::function<
   while (record_.state == State::creating ||
          (record_.state == State::running && session_->connected() && !session_->synced())) {
     if (Clock::now() > until) co_return fail(Errc::unavailable, "the sandbox does not answer");
-    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "nobody waits for it any more");
+    if (abandoned && abandoned()) co_return fail(Errc::unavailable, "the request was abandoned");
     co_await changed_.wait_until(Clock::now() + kPollInterval);
   }
   const auto counted = Clock::now() + kCountersTime;
@@ -123,44 +123,49 @@ async::Task<Result<>> Sandbox::wait_until_ready(ProcessKind kind, std::function<
   co_return Result<>();
 }
 
-// What was refused to a process that did not start is not the next one's.
+// A refused fork of a process that did not start must not be counted against the next one.
 void Sandbox::count_refusal(const Result<std::shared_ptr<Process>>& started) {
   if (started && (*started)->failure()) context_.tasks.spawn("count a refusal", refresh_counters());
 }
 
-async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest request) {
-  const auto self = shared_from_this();
-  if (auto ready = co_await wait_until_ready(request.kind, request.abandoned); !ready)
-    co_return tl::unexpected<Error>(ready.error());
+Births::Started Sandbox::begin(ProcessRequest request, Interpreter interpreter) {
   auto variables = environment(request);
-  auto started = co_await births_.program(std::move(request), std::move(variables));
+  switch (interpreter) {
+    case Interpreter::none:
+      break;
+    case Interpreter::python:
+      return births_.python(std::move(request), std::move(variables), this->request(wire::KeeperVerb::birth));
+    case Interpreter::node:
+      return births_.node(std::move(request), std::move(variables));
+  }
+  return births_.program(std::move(request), std::move(variables));
+}
+
+async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_when_ready(ProcessRequest request,
+                                                                        Interpreter interpreter) {
+  const auto self = shared_from_this();
+  COVE_CO_CHECK(co_await wait_until_ready(request.kind, request.abandoned));
+  auto start = begin(std::move(request), interpreter);
+  auto started = co_await std::move(start);
   count_refusal(started);
   co_return started;
+}
+
+async::Task<Result<std::shared_ptr<Process>>> Sandbox::start(ProcessRequest request) {
+  return start_when_ready(std::move(request), Interpreter::none);
 }
 
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_python(ProcessRequest request) {
   const auto self = shared_from_this();
   if (const auto* from = context_.templates.find(record_.row.template_name); from != nullptr && !from->kernels)
-    co_return fail(
-        Errc::conflict,
-        fmt::format("template {} has no Python for this: build one with the package python3-ipython", from->name));
-  if (auto ready = co_await wait_until_ready(request.kind, request.abandoned); !ready)
-    co_return tl::unexpected<Error>(ready.error());
-  auto variables = environment(request);
-  const auto birth = this->request(wire::KeeperVerb::birth);
-  auto started = co_await births_.python(std::move(request), std::move(variables), birth);
-  count_refusal(started);
-  co_return started;
+    co_return fail(Errc::conflict,
+                   fmt::format("template {} has no IPython: build one with the package python3-ipython", from->name));
+  auto start = start_when_ready(std::move(request), Interpreter::python);
+  co_return co_await std::move(start);
 }
 
 async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_node(ProcessRequest request) {
-  const auto self = shared_from_this();
-  if (auto ready = co_await wait_until_ready(request.kind, request.abandoned); !ready)
-    co_return tl::unexpected<Error>(ready.error());
-  auto variables = environment(request);
-  auto started = co_await births_.node(std::move(request), std::move(variables));
-  count_refusal(started);
-  co_return started;
+  return start_when_ready(std::move(request), Interpreter::node);
 }
 
 async::Task<Result<>> Sandbox::keep_python_ready() {

@@ -90,7 +90,7 @@ void Front::start_housekeeping() {
   tasks.spawn("expire sandboxes", services_.registry.keep_time());
   tasks.spawn("deliver callbacks", services_.callbacks.deliver());
   tasks.spawn("tidy callbacks", services_.callbacks.tidy());
-  tasks.spawn("expire MCP sessions", services_.mcp_endpoint.keep_time());
+  tasks.spawn("expire MCP sessions", services_.mcp_endpoint.end_idle_sessions());
   tasks.spawn("expire files", doors::execute::expire_files(services_.execute_door));
   if (services_.options.leave_after.count() > 0) tasks.spawn("leave when alone", leave_when_alone());
 }

@@ -13,8 +13,8 @@ struct BasicProblem {
   std::string message;
 };
 
-// Looks at the structure of a program, where nothing is there that could read it: brackets, strings, comments, blocks.
-// What it finds is wrong; what it finds nothing in may be wrong still. One pass over the code.
+// Checks the structure of a program, for languages without an installed checker: brackets, strings, comments, blocks.
+// A reported problem is real; code without one may still be invalid. One pass over the code.
 std::optional<BasicProblem> basic_check(std::string_view language, std::string_view code);
 
 }  // namespace cove::syntax

@@ -20,29 +20,29 @@ struct StringForm {
   std::string_view open;
   std::string_view close;
   char escape = '\\';          // '\0': none
-  bool over_lines = false;     // it may go on over the end of a line
-  std::string_view into = "";  // what leads back to code in it
-  char out = '}';              // and what leads out again
-  bool prefixed = false;       // it does so only after a letter: s"${x}"
+  bool over_lines = false;     // it may span lines
+  std::string_view into = "";  // starts embedded code
+  char out = '}';              // ends embedded code
+  bool prefixed = false;       // only with a prefix letter: s"${x}"
 };
 
-// A word that opens what another one closes.
+// A keyword that opens a block, and the one that closes it.
 struct BlockForm {
   std::string_view open;
   std::string_view close;
-  bool modifies = false;    // after a value it opens nothing: "x if y"
-  bool has_its_do = false;  // a "do" later in its line is part of it
+  bool modifies = false;    // after a value it is a modifier: "x if y"
+  bool has_its_do = false;  // a "do" later in the line belongs to it
 };
 
 enum class Words : std::uint8_t {
-  anywhere,  // block words count wherever they stand
-  commands,  // at the beginning of a command: shells
-  lines,     // statements end with their line; block words may also be names of other things
+  anywhere,  // block keywords count everywhere
+  commands,  // only at the start of a command: shells
+  lines,     // statements end with the line; block keywords may also be method names or keys
 };
 enum class Heredoc : std::uint8_t { none, shell, perl, ruby, php };
 enum class Quoting : std::uint8_t { none, perl, ruby };  // q(…), %w[…]
 
-// What a program's structure is written in. What it leaves out is not looked at.
+// The structural syntax of a language. What is left empty is not checked.
 struct Grammar {
   std::string_view language;
   std::span<const CommentForm> comments;
@@ -50,19 +50,19 @@ struct Grammar {
   std::string_view brackets = "()[]{}";
   std::span<const BlockForm> blocks = {};
   Words words = Words::anywhere;
-  std::span<const std::string_view> go_on = {};  // words after which a command, or a value, begins
+  std::span<const std::string_view> go_on = {};  // words after which a command or a value starts
   Heredoc heredoc = Heredoc::none;
   Quoting quoting = Quoting::none;
   bool slashes = false;              // /…/ is a literal where a value may begin
-  bool characters = false;           // 'x' is one, and other ticks are nothing
-  bool backslash_character = false;  // \x is one
+  bool characters = false;           // 'x' is a literal; other single quotes are ignored
+  bool backslash_character = false;  // \x is a literal
   bool indented = false;             // blocks are indented, after a colon
-  std::string_view begin = "";       // code begins after this, the rest is text
+  std::string_view begin = "";       // code starts after this; the rest is text
   std::string_view end = "";
-  std::string_view last_line = "";  // what follows is no code
+  std::string_view last_line = "";  // ends the code
 };
 
-// Null for a language that has none.
+// Null for an unknown language.
 const Grammar* find_grammar(std::string_view language);
 
 }  // namespace cove::syntax

@@ -141,7 +141,7 @@ def test_a_session_that_ends_meanwhile(client):
 @pytest.mark.parametrize("tool, arguments, words", [
     ("run_command", {}, "Missing required parameter: command"),
     ("run_command", {"command": ""}, "command is empty"),
-    ("run_command", {"command": "a\0b"}, "command has a NUL"),
+    ("run_command", {"command": "a\0b"}, "command contains a NUL"),
     ("run_command", {"command": "#" * (1 << 17)}, "command is larger than"),
     ("run_command", {"command": "ls", "env": {str(number): "x" * 100_000 for number in range(11)}}, "env must be at most"),
     ("run_command", {"command": ["ls"]}, "command must be a string"),

@@ -174,7 +174,7 @@ def test_an_interpreter_that_does_not_stop_is_killed_and_that_is_said(client, la
     structured = ran(client, code, language, timeout=0.5, session_id=session)
     assert structured["timed_out"] and "killed" in structured["note"]
     after = ran(client, "typeof x" if language == "javascript" else "'x' in globals()", language, session_id=session)
-    assert after["stdout"] in ("'undefined'\n", "False\n") and "a new one" in after["note"]
+    assert after["stdout"] in ("'undefined'\n", "False\n") and "a new interpreter" in after["note"]
     assert "note" not in ran(client, "1", language, session_id=session), "said once"
 
 

@@ -56,7 +56,7 @@ def test_what_is_written_is_read_listed_and_deleted(client):
     assert "has something in it" in client.refusal("delete_file", path="a", session_id=session)
     assert client.facts("delete_file", path="a", recursive=True, session_id=session)["deleted"] is True
     assert names(client.facts("list_files", session_id=session)) == []
-    assert "list_files shows" in client.refusal("delete_file", path="a", session_id=session)
+    assert "list_files lists" in client.refusal("delete_file", path="a", session_id=session)
 
 
 def test_files_are_where_code_runs(client):
@@ -135,10 +135,10 @@ def test_an_answer_stays_small_enough(client, session):
     ("read_file", {"path": "x", "limit": 10 ** 9}, "limit must be a whole number from 1"),
     ("read_file", {"path": "x", "offset": -1}, "offset must be a whole number"),
     ("read_file", {"path": "x", "offset": 1.5}, "offset must be a whole number"),
-    ("read_file", {"path": "x", "offset": 1, "first_line": 1}, "offset cannot be given together"),
+    ("read_file", {"path": "x", "offset": 1, "first_line": 1}, "offset cannot be combined"),
     ("read_file", {"path": "x", "first_line": 3, "last_line": 2}, "last_line is before first_line"),
-    ("read_file", {"path": "no/such"}, "list_files shows"),
-    ("list_files", {"path": "no"}, "list_files shows"),
+    ("read_file", {"path": "no/such"}, "list_files lists"),
+    ("list_files", {"path": "no"}, "list_files lists"),
     ("list_files", {"path": 3}, "path must be a string"),
     ("delete_file", {"path": "."}, "itself is not removed"),
     ("delete_file", {"path": "/workspace"}, "path is empty"),

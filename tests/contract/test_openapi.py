@@ -73,8 +73,9 @@ def test_the_parameters_of_a_path_are_declared():
         assert all(one.get("required") for one in declared if one["in"] == "path")
 
 
-def test_api_md_and_the_description_speak_of_the_same_paths():
-    prose = (pathlib.Path(ROOT) / "docs" / "api.md").read_text()
+def test_the_pages_of_the_api_and_the_description_have_the_same_paths():
+    docs = pathlib.Path(ROOT) / "docs"
+    prose = "".join(page.read_text() for page in [docs / "api.md", *sorted((docs / "api").glob("*.md"))])
     for _, path in OPERATIONS:
         short = re.sub(r"^/v1/sandboxes/\{id\}(?=/(processes|kernels|files))", "", path)
         assert short in prose or short.rsplit("/", 1)[1] in prose, path

@@ -276,7 +276,7 @@ def test_processes_in_the_background_count_as_executions():
         name = alice.create()
         started = [alice.post(at(name, "processes"), {"cmd": ["sleep", "30"]}) for _ in range(4)]
         assert [answer.status for answer in started] == [201, 201, 429, 429], started
-        assert "running at once" in started[2].json["error"]
+        assert "running executions" in started[2].json["error"]
         # They take the places of the tenant's own executions too.
         answer = alice.post(at(name, "exec"), {"cmd": ["true"]}, timeout=40)
         assert answer.status == 503, answer

@@ -9,65 +9,32 @@ import os
 import re
 import sys
 import types
-from fnmatch import fnmatch
 
 from . import lean  # noqa: F401, I001 — before anything else of IPython's
 import IPython.core.interactiveshell as ipython
 from IPython.core import page, payloadpage
 from IPython.core.autocall import IPyAutocall, ZMQExitAutocall
 from IPython.core.error import InputRejected, StdinNotImplementedError
-from IPython.core.events import EventManager, available_events
+from IPython.core.events import available_events
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.macro import Macro
-from IPython.core.profiledir import ProfileDir
 from IPython.utils.text import LSString, SList
-from traitlets import observe
 
 from . import commands, failures
 from .bundle import Formatter, Hook, Publisher
 from .figures import Figures, Settings
 from .history import History
 from .own import builtins as __builtins__  # noqa: F401
+from .stand_ins import Hooks, Memory, Profile
 from .units import FUTURES, compiled
 
 _AWAITED = inspect.CO_COROUTINE
 _AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
-# What may mean something to IPython: an escape at the start of a line, a magic or a command assigned, a question at the end of a line, a
-# pasted prompt. It reads all that by its tokens, slowly; a cell without any of it is what it is.
+# Syntax that only IPython knows: an escape at the start of a line, an assigned magic or command, a question mark at the end of a line, a
+# pasted prompt. IPython finds it by tokenizing, which is slow; a cell without any of it needs no transformation.
 _SPECIAL = re.compile(r"^[ \t]*[%!?/,;]|=\s*[%!]|\?[ \t]*\r?$|^\s*(?:>>>|\.\.\.|In \[|\[(?:nav|ins)\])", re.MULTILINE).search
 _FIRST_WORD = re.compile(r"\s*(\w+)").match
 _BAD_SOURCE = (SyntaxError, OverflowError, ValueError, TypeError, MemoryError, RecursionError)
-
-
-class _Profile(ProfileDir):
-    """A profile that is not a directory."""
-
-    @observe("location")
-    def _location_changed(self, change):
-        pass
-
-
-class _Memory(dict):
-    """What IPython would put on disk."""
-
-    def __init__(self, root=None):
-        super().__init__()
-
-    def keys(self, pattern=None):
-        return [key for key in super().keys() if pattern is None or fnmatch(key, pattern)]
-
-
-class _Hooks(EventManager):
-    """What is called around cells. An interrupt ends the cell also there, where IPython would report it and run the cell."""
-
-    def trigger(self, event, *args, **kwargs):
-        for function in self.callbacks[event][:]:
-            try:
-                function(*args, **kwargs)
-            except Exception:
-                print(f"Error in callback {function} (for {event}):")
-                if self.shell.show_failure():
-                    raise KeyboardInterrupt from None  # it was meant for the cell, which must not run on
 
 
 class Shell(InteractiveShell):
@@ -83,9 +50,9 @@ class Shell(InteractiveShell):
     kernel = interrupts = ask = None  # the kernel's, with its way to ask the client for input
 
     def __init__(self):
-        original, ipython.PickleShareDB = ipython.PickleShareDB, _Memory
+        original, ipython.PickleShareDB = ipython.PickleShareDB, Memory
         try:
-            super().__init__(ipython_dir="/nonexistent", profile_dir=_Profile(location="/nonexistent/profile_default"), user_module=_main_module())
+            super().__init__(ipython_dir="/nonexistent", profile_dir=Profile(location="/nonexistent/profile_default"), user_module=_main_module())
         finally:
             ipython.PickleShareDB = original
         type(self)._instance = InteractiveShell._instance = self
@@ -108,7 +75,7 @@ class Shell(InteractiveShell):
     # what InteractiveShell.__init__ asks for
 
     def init_events(self):
-        self.events = _Hooks(self, available_events)
+        self.events = Hooks(self, available_events)
         self.events.register("pre_execute", self._clear_warning_registry)
 
     def init_history(self):
@@ -131,7 +98,7 @@ class Shell(InteractiveShell):
     # one child's own
 
     def appear(self):
-        """In a new process: everything that depends on where and who we are."""
+        """In a new process: sets everything that depends on the process and its user."""
         sys.displayhook = self.displayhook
         self.starting_dir = os.getcwd()
         self.home_dir = os.environ.get("HOME") or "/"
@@ -142,7 +109,7 @@ class Shell(InteractiveShell):
 
     @property
     def ipython_dir(self):
-        """Where the user may have put things; never made by us."""
+        """The user's directory for IPython; never created by the runtime."""
         return os.path.join(self.home_dir, ".ipython")
 
     @ipython_dir.setter
@@ -150,7 +117,7 @@ class Shell(InteractiveShell):
         pass
 
     def forget(self):
-        """As new: what was run to warm up has never been."""
+        """Resets the shell: code that was run to warm it up leaves no trace."""
         self.reset(new_session=True)
         self.execution_count = 1
         self.history_manager.last = ("", "")
@@ -169,7 +136,7 @@ class Shell(InteractiveShell):
                 delattr(sys, name)
 
     def forget_last(self):
-        """The cell that was run last leaves no trace, if it kept no history and had no value."""
+        """Removes traces of the last cell, which kept no history and had no value."""
         name, _ = self.compile._filename_map.popitem()
         linecache.cache.pop(name, None)
         linecache._ipython_cache.pop(name, None)
@@ -210,7 +177,7 @@ class Shell(InteractiveShell):
         return not (self.autocall or word in self.magics_manager.magics["line"] or isinstance(value, (IPyAutocall, Macro)))
 
     def run_cell(self, raw_cell, store_history=False, silent=False, shell_futures=True, cell_id=None):
-        """Everything in here may be the user's: hooks, transformers, reprs. All of it can be interrupted."""
+        """Everything called from here may be the user's code (hooks, transformers, reprs) and can be interrupted."""
         store_history = store_history and not silent
         result = ExecutionResult(ExecutionInfo(raw_cell, store_history, silent, shell_futures, cell_id))
         interrupts, was = self.interrupts, self.interrupts.allowed
@@ -266,7 +233,7 @@ class Shell(InteractiveShell):
             self._failed(result, bad, "error_before_exec")
 
     def _execute(self, codes, result):
-        """Runs them; whether they came to their end."""
+        """Runs the code objects; returns whether all of them finished."""
         hook, outer_result, outer_hook = self.displayhook, self.displayhook.exec_result, sys.excepthook
         hook.exec_result, sys.excepthook = result, self.excepthook
         if self._depth == 1:
@@ -323,7 +290,7 @@ class Shell(InteractiveShell):
         except KeyboardInterrupt as interrupt:
             if task.done():
                 raise
-            # It was waiting. Where, says the traceback of its cancellation.
+            # The task was waiting; the traceback of its cancellation shows where.
             task.cancel()
             try:
                 loop.run_until_complete(task)
@@ -332,14 +299,14 @@ class Shell(InteractiveShell):
             raise
 
     def event_loop(self):
-        """One for all cells, made when the first one awaits."""
+        """One loop for all cells, created when the first one awaits."""
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
         return self._loop
 
     def pending(self):
-        """The loop, when tasks are left in it: they go on while the kernel waits."""
+        """The loop, if tasks are left in it, which run while the kernel is idle."""
         loop = self._loop
         if loop is None or loop.is_closed() or not asyncio.all_tasks(loop):
             return None
@@ -358,7 +325,7 @@ class Shell(InteractiveShell):
         self.show_failure(exc_tuple, exception_only, running_compiled_code)
 
     def show_failure(self, exc_tuple=None, exception_only=False, running_compiled_code=False):
-        """Whether an interrupt came while the traceback was made: it has cut that short, and nothing else yet."""
+        """Shows an error. Returns whether an interrupt arrived while the traceback was formatted, which it only cut short."""
         try:
             kind, error, trace = self._get_exc_info(exc_tuple)
         except ValueError:
@@ -384,7 +351,7 @@ class Shell(InteractiveShell):
     def showsyntaxerror(self, filename=None, running_compiled_code=False):
         self.showtraceback(running_compiled_code=running_compiled_code)
 
-    # what the user's code may ask of a front end
+    # what the user's code may ask of the client
 
     def raw_input(self, prompt=""):
         return self._asked(str(prompt), False)
@@ -417,7 +384,7 @@ class Shell(InteractiveShell):
         pass
 
     def enable_matplotlib(self, gui=None):
-        """Whatever is asked for, figures are shown in the client."""
+        """Figures are shown in the client, whatever backend is asked for."""
         import matplotlib.pyplot  # noqa: F401
         return "inline", "agg"
 

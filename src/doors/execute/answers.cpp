@@ -58,13 +58,13 @@ http::Response no_capacity(Services& services, Operation operation, const Error&
   return later(detail(503, sentence), services.config->execute.capacity_retry_after);
 }
 
-Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operation operation) {
+Task<Or<Admitted>> admit(Services& services, http::Exchange& exchange, Operation operation) {
   const auto config = services.config();
   const auto& limits = config->execute;
   if (services.draining())
     co_return tl::unexpected<http::Response>(later(detail(503, "The server is shutting down"), limits.retry_after));
   const auto saturated = [&](std::string_view why) {
-    if (exchange.client_gone()) return refuse(503, "Nobody waits for it any more");
+    if (exchange.client_gone()) return refuse(503, "The request was abandoned");
     services.meter.rejected(operation, 429, "concurrency_limit");
     return tl::unexpected<http::Response>(later(detail(429, why), limits.retry_after));
   };
@@ -83,7 +83,7 @@ Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operati
   auto ticket = co_await services.admission.enter(principal.tenant, share, left_alone, left);
   if (!ticket) co_return saturated(ticket.error().code == Errc::quota ? "saturated: " + ticket.error().message : words);
   services.meter.waited(operation, Clock::now() - began);
-  co_return Place{
+  co_return Admitted{
       .slot = std::move(*slot), .ticket = std::move(*ticket), .running = Meter::Running(services.meter, operation)};
 }
 

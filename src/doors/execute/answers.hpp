@@ -23,25 +23,25 @@ using fastapi::wrong;
 http::Response answer_to(const Error& error, const config::Config& config);
 // Reads the whole body, and parses it.
 Task<Or<Value>> read_value(const Services& services, http::Exchange& exchange);
-// What a request may rely on before it asks for anything.
+// The requested time limit; 422 when it is over execute.max_timeout.
 Or<std::chrono::milliseconds> checked_timeout(std::chrono::milliseconds asked, const config::Config& config);
 
-// Who waits for the answer, and whether they still do.
+// The caller that waits for the answer.
 run::Caller caller_of(const http::Exchange& exchange);
 std::function<bool()> gone(const http::Exchange& exchange);
 
-// A slot of this door, and the right to run something in it.
-struct Place {
+// A slot of this door, and a ticket to run something.
+struct Admitted {
   sandbox::Admission::Ticket slot;
   sandbox::Admission::Ticket ticket;
   Meter::Running running;
 };
-// Waits for one as long as the configuration says.
-Task<Or<Place>> take_place(Services& services, http::Exchange& exchange, Operation operation);
-// 503 where no sandbox could be had for want of room, else 500.
+// Waits for a slot up to execute.queue_timeout.
+Task<Or<Admitted>> admit(Services& services, http::Exchange& exchange, Operation operation);
+// 503 when there was no capacity for a sandbox, else 500.
 http::Response no_capacity(Services& services, Operation operation, const Error& error);
 
-// For routes that know neither HEAD nor empty names nor a slash at the end.
+// For routes without HEAD, empty names and trailing slashes.
 inline constexpr http::RouteOptions kStrict{.body_limit = UINT64_MAX, .head = false, .strict = true};
 inline constexpr http::RouteOptions kStrictOpen{
     .access = http::Access::open, .body_limit = UINT64_MAX, .head = false, .strict = true};

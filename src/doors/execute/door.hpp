@@ -17,16 +17,16 @@ namespace cove::doors::execute {
 
 using async::Task;
 
-// Of every sandbox this door makes.
+// The limits of every sandbox of this door.
 jail::Limits limits_of(const config::Config& config);
 
-// What the door works with. Borrowed for the server's life.
+// The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
-  sandbox::Admission& slots;  // this door's own
+  sandbox::Admission& slots;  // of this door alone
   store::FileStore& files;
   Meter& meter;
   std::function<void(std::string_view)> log;
-  std::uint64_t files_omitted = 0;  // of runs, that were not kept
+  std::uint64_t files_omitted = 0;  // files of runs that were not kept
 };
 
 using Route = http::RouteRow<Services>;
@@ -35,13 +35,13 @@ using http::verb;
 
 // The code interpreter's API: `/health`, `/ready`, `/v1/execute…`, `/v1/files…`, `/v1/sessions…` (docs/api.md).
 std::vector<Route> routes();
-// Adds them to the router, with errors in the words of this API.
+// Adds them to the router, with this API's error format.
 void add_routes(http::Router& router, Services& services);
 
-// Removes files whose time is over, until cancelled.
+// Removes expired files, until cancelled.
 Task<> expire_files(Services& services);
 
-// In the other files of this door.
+// Defined in the other files of this door.
 Routes health_routes();
 Routes execute_routes();
 Routes file_routes();

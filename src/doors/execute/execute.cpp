@@ -11,8 +11,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// A program that runs, and what is needed at its end.
-struct Started {
+// A running program, and what is needed at its end.
+struct StartedRun {
   sandbox::Admission::Ticket slot;
   Meter::Running running;
   std::string tenant;
@@ -21,14 +21,14 @@ struct Started {
   Clock::time_point began;
 };
 
-// Everything up to the start of the program; what is wrong by then is an answer of its own.
-Task<Or<Started>> begin(Services& services, http::Exchange& exchange, Operation operation) {
+// Everything up to the start of the program; errors until then are answers.
+Task<Or<StartedRun>> begin(Services& services, http::Exchange& exchange, Operation operation) {
   using Refused = tl::unexpected<http::Response>;
   COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
   COVE_OR_TRY(auto request, fastapi::valid(parse_execute(body)));
   const auto config = services.config();
   COVE_OR_TRY(const auto timeout, checked_timeout(request.timeout, *config));
-  COVE_OR_TRY(auto place, co_await take_place(services, exchange, operation));
+  COVE_OR_TRY(auto admitted, co_await admit(services, exchange, operation));
   const auto principal = exchange.request().principal;
   COVE_OR_TRY(auto inputs,
               co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved));
@@ -36,7 +36,7 @@ Task<Or<Started>> begin(Services& services, http::Exchange& exchange, Operation 
   run::Throwaway wanted{.prefix = "code-exec", .limits = limits_of(*config), .python = true};
   auto lease = co_await run::acquire(services, principal, std::move(wanted));
   if (!lease) co_return Refused(no_capacity(services, operation, lease.error()));
-  run::Workplace workplace(std::move(place.ticket), std::move(*lease));
+  run::Workplace workplace(std::move(admitted.ticket), std::move(*lease));
   const auto staged = co_await stage(services, workplace.sandbox(), inputs, gone(exchange));
   if (!staged) co_return Refused(answer_to(staged.error(), *config));
 
@@ -58,12 +58,12 @@ Task<Or<Started>> begin(Services& services, http::Exchange& exchange, Operation 
   const auto& end = run->process()->end();
   if (end && (end->reason == sandbox::Reason::not_started || end->reason == sandbox::Reason::pids))
     co_return refuse(500, fmt::format("The executor could not start: {}", end->note));
-  co_return Started{.slot = std::move(place.slot),
-                    .running = std::move(place.running),
-                    .tenant = principal.tenant,
-                    .inputs = std::move(inputs),
-                    .run = std::move(*run),
-                    .began = Clock::now()};
+  co_return StartedRun{.slot = std::move(admitted.slot),
+                       .running = std::move(admitted.running),
+                       .tenant = principal.tenant,
+                       .inputs = std::move(inputs),
+                       .run = std::move(*run),
+                       .began = Clock::now()};
 }
 
 struct Finished {
@@ -71,12 +71,12 @@ struct Finished {
   std::string fields;  // "exit_code":…,"timed_out":…,"duration_ms":…,"files":[…]
 };
 
-// What is told of a run that has ended, its files kept.
-Task<Result<Finished>> finish(Services& services, Started& started, std::function<bool()> abandoned) {
+// The answer for an ended run; keeps its files.
+Task<Result<Finished>> finish(Services& services, StartedRun& started, std::function<bool()> abandoned) {
   const auto& end = started.run.end();
   const bool timed_out = end.reason == sandbox::Reason::timeout;
   Finished finished;
-  // Of a sandbox that has gone nothing can be read.
+  // The files of a destroyed sandbox cannot be read.
   if (end.reason != sandbox::Reason::sandbox_gone) {
     COVE_CO_TRY(auto made, co_await collect(services, started.run.sandbox(), end, started.tenant, started.inputs,
                                             std::move(abandoned)));

@@ -18,7 +18,7 @@ constexpr std::uint64_t kFormRoom = 16ULL << 20;  // what a form may have beside
 constexpr std::uint32_t kPage = 500;
 constexpr std::chrono::seconds kExpiryStep{10};
 
-// Writes the part called "file" to disk as it comes; of several the last counts.
+// Writes the part named "file" to disk while it is received; of several the last counts.
 class UploadSink : public http::PartSink {
  public:
   UploadSink(store::FileStore& files, std::string tenant, std::uint64_t limit)
@@ -88,7 +88,7 @@ Task<Result<>> read_form(http::Exchange& exchange, std::string boundary, UploadS
   co_return reader.finish();
 }
 
-// What is too large is not read to its end here: the connection throws the rest away behind the answer.
+// An oversized body is not read here: the connection discards the rest after the answer.
 Task<Answer> upload(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
   if (services.draining()) {
@@ -115,7 +115,7 @@ std::string to_json(const store::FileRow& row) {
                      json_text(row.name), row.size_bytes, shown_time(row.uploaded_unix_ms));
 }
 
-// In pages, so that nobody's many files hold everybody up.
+// In pages, so that a tenant with many files does not block the loop.
 Task<Answer> list(Services& services, http::Exchange& exchange) {
   const auto tenant = exchange.request().principal.tenant;
   std::string text = R"({"files":[)";
@@ -151,7 +151,7 @@ Task<Answer> download(Services& services, http::Exchange& exchange) {
   const auto row = services.files.find(exchange.request().principal.tenant, id);
   if (!row && row.error().code == Errc::not_found) co_return not_found(id);
   if (!row) co_return refusal(row.error(), services);
-  // Open, it can be read to its end whatever happens to its name.
+  // Once open, the file can be read to its end even if it is deleted.
   const auto file = services.files.open(*row);
   if (!file) co_return refusal(file.error(), services);
   const auto pass = services.gate.enter();

@@ -11,19 +11,19 @@ std::string_view text_of(ReportedVersion version) {
   return version == ReportedVersion::v0_4_8 ? "0.4.8" : "0.4.4";
 }
 
-// As the version that is reported says it. An empty `trouble`: all is well.
+// In the form of the reported version. `trouble` is empty when the server is healthy.
 std::string report(ReportedVersion version, std::string_view trouble) {
   std::string out = fmt::format(R"({{"status":"{}")", trouble.empty() ? "ok" : "error");
   if (version >= ReportedVersion::v0_3_3)
     out += fmt::format(R"(,"message":{})", trouble.empty() ? "null" : json_text(trouble));
   if (version >= ReportedVersion::v0_4_4) out += fmt::format(R"(,"version":"{}")", text_of(version));
-  // The nearest of the words that clients know: every run has a network namespace of its own with nothing in it.
+  // The closest value that clients know: every run has an empty network namespace of its own.
   if (version >= ReportedVersion::v0_4_8)
     out += R"(,"executor_backend":"docker","network_isolation":"docker_network:none")";
   return out + "}";
 }
 
-// From memory. The first version never looked behind itself, and said so to everybody.
+// Answered from memory. Only with a reported version does it say that the keeper is lost.
 Task<Answer> health(Services& services, http::Exchange& /*exchange*/) {
   const auto version = services.config()->execute.reported_version;
   const bool lost = version != ReportedVersion::off && services.registry.keeper_lost();

@@ -54,7 +54,7 @@ Meter::Meter(prometheus::Registry& registry)
                     .Name("code_interpreter_execution_duration_seconds")
                     .Help("How long executions held their slot")
                     .Register(registry)) {
-  // There from the beginning, so that a rate over them is never of nothing.
+  // Present from the start, so that a rate over them is always defined.
   for (const auto operation :
        {Operation::execute, Operation::execute_stream, Operation::session_create, Operation::session_bash}) {
     active_.Add(of(operation)).Set(0);

@@ -19,7 +19,7 @@ std::string_view name_of(Operation operation);
 
 enum class Outcome : std::uint8_t { ok, timed_out, error };
 
-// What this door counts, under the names its clients know.
+// The metrics of this door, under the names that its clients know.
 class Meter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -29,7 +29,7 @@ class Meter {
   void rejected(Operation operation, unsigned status, std::string_view reason);
   void waited(Operation operation, Clock::duration duration);
 
-  // One that was admitted, until it is over. An error unless it says otherwise.
+  // One admitted run, until its end. Counts as an error unless a result is set.
   class Running {
    public:
     Running(Meter& meter, Operation operation);

@@ -6,16 +6,16 @@
 
 namespace cove::doors::execute {
 
-// What is answered of one stream: `kept` are its first bytes, up to `limit`, of `written` there were. Over the limit it
-// ends in the line "...[truncated]"; what is not UTF-8 is U+FFFD.
+// One stream as text: `kept` is its first bytes, up to `limit`, of `written` in total. Over the limit it ends with the
+// line "...[truncated]". Invalid UTF-8 becomes U+FFFD.
 std::string shown_output(std::string kept, std::uint64_t written, std::uint64_t limit);
 
-// Bytes to text, as they come: no piece ends within a character.
+// Converts a stream of bytes to text; no piece ends inside a character.
 class TextStream {
  public:
   // May be empty.
   std::string take(std::string_view bytes);
-  // What was held back, when nothing more comes.
+  // The bytes held back, at the end of the stream.
   std::string rest();
 
  private:

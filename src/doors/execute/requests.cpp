@@ -14,7 +14,7 @@ using fastapi::kBody;
 using fastapi::place;
 using std::chrono::milliseconds;
 
-constexpr auto kNoMost = std::numeric_limits<std::int64_t>::max();
+constexpr auto kNoMax = std::numeric_limits<std::int64_t>::max();
 
 void check_files(Checker& checker, const Value* value, const std::string& loc, std::vector<FileReference>& out) {
   if (value == nullptr) return;
@@ -34,6 +34,13 @@ void check_files(Checker& checker, const Value* value, const std::string& loc, s
   }
 }
 
+// Leaves `timeout` as it is when the body has none.
+void check_timeout(Checker& checker, const Value& body, milliseconds& timeout) {
+  std::int64_t given = timeout.count();
+  checker.whole(body.member("timeout_ms"), place(kBody, "timeout_ms"), 1, kNoMax, given);
+  timeout = milliseconds(given);
+}
+
 }  // namespace
 
 std::variant<ExecuteRequest, Problems> parse_execute(const Value& body) {
@@ -45,9 +52,7 @@ std::variant<ExecuteRequest, Problems> parse_execute(const Value& body) {
   const auto* input = body.member("stdin");
   if (input != nullptr && input->kind != Value::Kind::null)
     checker.text(input, place(kBody, "stdin"), request.input.emplace());
-  std::int64_t timeout = request.timeout.count();
-  checker.whole(body.member("timeout_ms"), place(kBody, "timeout_ms"), 1, kNoMost, timeout);
-  request.timeout = milliseconds(timeout);
+  check_timeout(checker, body, request.timeout);
   checker.boolean(body.member("last_line_interactive"), place(kBody, "last_line_interactive"), request.echo);
   check_files(checker, body.member("files"), place(kBody, "files"), request.files);
   if (!checker.good()) return checker.problems();
@@ -72,9 +77,7 @@ std::variant<BashRequest, Problems> parse_bash(const Value& body) {
   BashRequest request;
   if (!checker.object(body, kBody)) return checker.problems();
   checker.text(checker.member(body, kBody, "cmd", required), place(kBody, "cmd"), request.command);
-  std::int64_t timeout = request.timeout.count();
-  checker.whole(body.member("timeout_ms"), place(kBody, "timeout_ms"), 1, kNoMost, timeout);
-  request.timeout = milliseconds(timeout);
+  check_timeout(checker, body, request.timeout);
   if (!checker.good()) return checker.problems();
   return request;
 }

@@ -16,8 +16,8 @@ using fastapi::json_text;
 using fastapi::Problems;
 using fastapi::Value;
 
-// The shapes that requests of this door have, and what is said of those that have another: everything that is wrong
-// with a body, in the words and the order of pydantic.
+// The request bodies of this door. A malformed body gives all its errors, with the messages and in the order of
+// pydantic.
 
 struct FileReference {
   std::string path;
@@ -46,8 +46,7 @@ std::variant<ExecuteRequest, Problems> parse_execute(const Value& body);
 std::variant<SessionRequest, Problems> parse_session(const Value& body);
 std::variant<BashRequest, Problems> parse_bash(const Value& body);
 
-// A path below /workspace without what means nothing in it: "a//b/./c/" is "a/b/c". Otherwise the sentence that is
-// told.
+// A path relative to /workspace, normalized: "a//b/./c/" is "a/b/c"; or the error message.
 enum class Entrypoint : std::uint8_t { reserved, allowed };
 std::variant<std::string, Problems> staged_path(std::string_view path, Entrypoint entrypoint);
 

@@ -44,14 +44,14 @@ Task<Result<>> send_content(sandbox::StageWriter& into, UniqueFd file, std::uint
   co_return Result<>();
 }
 
-// One file after the other from the sandbox to the store. Nothing it says is believed further than it has to be.
+// Copies files from the sandbox to the store. What the sandbox reports is untrusted.
 class Collecting {
  public:
-  // No more than `most_omitted` files can be missing.
+  // At most `most_omitted` files are counted as missing.
   Collecting(Services& services, std::string tenant, std::uint64_t most_omitted)
       : services_(services), tenant_(std::move(tenant)), most_omitted_(most_omitted) {}
 
-  // Errc::over_limit and others of the store; a sandbox that fails is only noted.
+  // Fails with the store's errors; a failing sandbox is only recorded.
   Task<Result<>> run(sandbox::SnapshotReader& snapshot) {
     while (true) {
       const auto path = co_await snapshot.next_file();
@@ -81,7 +81,7 @@ class Collecting {
     return {};
   }
 
-  // False: the sandbox failed in the middle.
+  // False: the sandbox failed during the copy.
   Task<Result<bool>> take_content(sandbox::SnapshotReader& snapshot, store::FileStore::Draft& draft) {
     while (true) {
       const auto bytes = co_await snapshot.next_bytes();
@@ -166,7 +166,7 @@ Task<Result<>> stage(Services& services, std::shared_ptr<sandbox::Sandbox> sandb
   const auto done = co_await staging.finish();
   if (done) co_return Result<>();
   auto error = done.error();
-  // Of the sandbox's own disk, not of ours.
+  // The sandbox's disk is full, not the host's.
   if (error.code == Errc::over_limit)
     error = {.code = Errc::over_limit, .message = "The files do not fit into the sandbox"};
   co_return tl::unexpected<Error>(std::move(error));
@@ -174,9 +174,9 @@ Task<Result<>> stage(Services& services, std::shared_ptr<sandbox::Sandbox> sandb
 
 Task<Result<Outputs>> collect(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox, sandbox::ProcessEnd end,
                               std::string tenant, const std::vector<Input>& inputs, std::function<bool()> abandoned) {
-  // Init looked when the program ended: most make nothing.
+  // Init checks at the end of a program: most write no file.
   if (inputs.empty() && end.made == 0) co_return Outputs();
-  // What still runs would change what is read, and is over anyway.
+  // Remaining processes could change the files while they are read; they end with the run anyway.
   sandbox->kill_everything();
   const sandbox::SnapshotLimits limits{.bytes = sandbox->row().disk_bytes, .files = services.config()->files.run_count};
   const auto most_omitted = sandbox->row().inodes;
@@ -191,7 +191,7 @@ Task<Result<Outputs>> collect(Services& services, std::shared_ptr<sandbox::Sandb
   Collecting collecting(services, tenant, most_omitted);
   const auto done = co_await collecting.run(*snapshot);
   if (!done) {
-    // Half of them are of no use: nobody is told of any.
+    // All or nothing: a partial result is not reported.
     co_await forget(services, tenant, std::move(collecting.outputs.files));
     co_return tl::unexpected<Error>(done.error());
   }

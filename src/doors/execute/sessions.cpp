@@ -9,7 +9,7 @@ namespace cove::doors::execute {
 namespace {
 
 constexpr std::string_view kPrefix = "code-session-";
-// The limit is for what the command starts, not for what starts it.
+// Sets the CPU limit on itself, then becomes the command.
 constexpr const char* kLimited = "ulimit -t \"$1\" || exit; exec bash -c \"$2\"";
 
 std::string session_name() {
@@ -20,7 +20,7 @@ http::Response not_found(std::string_view id) {
   return detail(404, fmt::format("Session '{}' not found", id));
 }
 
-// A sandbox that somebody made under such a name is no session.
+// A sandbox with such a name that another API created is not a session.
 Task<std::shared_ptr<sandbox::Sandbox>> find_session(Services& services, const http::Request& request) {
   const auto& id = request.param("session_id");
   if (!id.starts_with(kPrefix)) co_return nullptr;
@@ -29,7 +29,7 @@ Task<std::shared_ptr<sandbox::Sandbox>> find_session(Services& services, const h
   co_return *found;
 }
 
-// It ends when its time is over, whatever happens in it.
+// Its TTL is fixed: use does not renew it.
 Task<Result<sandbox::Lease>> make_session(Services& services, Principal principal, std::chrono::milliseconds ttl) {
   sandbox::CreateRequest request;
   request.tenant = principal.tenant;
@@ -52,17 +52,17 @@ Task<Result<sandbox::Lease>> make_session(Services& services, Principal principa
 Task<Answer> create(Services& services, http::Exchange& exchange) {
   COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
   COVE_OR_TRY(const auto request, fastapi::valid(parse_session(body)));
-  COVE_OR_TRY(auto place, co_await take_place(services, exchange, Operation::session_create));
+  COVE_OR_TRY(auto admitted, co_await admit(services, exchange, Operation::session_create));
   const auto principal = exchange.request().principal;
   COVE_OR_TRY(const auto inputs, co_await find_inputs(services, principal.tenant, request.files, Entrypoint::allowed));
   auto made = co_await make_session(services, principal, request.ttl);
   if (!made) co_return no_capacity(services, Operation::session_create, made.error());
   const auto staged = co_await stage(services, made->sandbox(), inputs, gone(exchange));
   if (!staged) co_return answer_to(staged.error(), *services.config());
-  // Nobody knows its name: it would only lie there until its time is over.
+  // The client never learned its id, so nobody could use it.
   if (exchange.client_gone()) co_return std::nullopt;
   const auto session = made->give_away();
-  place.running.set(Outcome::ok);
+  admitted.running.set(Outcome::ok);
   const auto expires = session->expires_unix_ms();
   co_return json(201, fmt::format(R"({{"session_id":"{}","expires_at":{}.{:03}}})", session->name(), expires / 1000,
                                   expires % 1000));
@@ -76,8 +76,8 @@ Task<Answer> bash(Services& services, http::Exchange& exchange) {
   if (request.command.find('\0') != std::string::npos) co_return detail(422, "cmd may not contain NUL");
   const auto id = exchange.request().param("session_id");
   if (!co_await find_session(services, exchange.request())) co_return not_found(id);
-  COVE_OR_TRY(auto place, co_await take_place(services, exchange, Operation::session_bash));
-  // It may have gone while we waited.
+  COVE_OR_TRY(auto admitted, co_await admit(services, exchange, Operation::session_bash));
+  // It may have ended during the wait.
   const auto session = co_await find_session(services, exchange.request());
   if (!session) co_return not_found(id);
 
@@ -88,7 +88,7 @@ Task<Answer> bash(Services& services, http::Exchange& exchange) {
   run::Spec spec{
       .code = run::Command{.argv = std::move(argv)},
       .process = {.timeout = timeout, .output_limit = limit, .history = 2 * limit + (1U << 20), .whole = true}};
-  run::Workplace workplace(std::move(place.ticket), session);
+  run::Workplace workplace(std::move(admitted.ticket), session);
   auto run = co_await run::Run::begin(caller_of(exchange), std::move(workplace), std::move(spec));
   if (!run && run.error().code == Errc::not_found) co_return not_found(id);
   if (!run) co_return answer_to(run.error(), *config);
@@ -97,7 +97,7 @@ Task<Answer> bash(Services& services, http::Exchange& exchange) {
   const auto& end = run->end();
   if (end.reason == sandbox::Reason::sandbox_gone) co_return not_found(id);
   const bool timed_out = end.reason == sandbox::Reason::timeout;
-  place.running.set(timed_out ? Outcome::timed_out : Outcome::ok);
+  admitted.running.set(timed_out ? Outcome::timed_out : Outcome::ok);
   co_return json(200,
                  fmt::format(R"({{"stdout":{},"stderr":{},"exit_code":{},"timed_out":{},"duration_ms":{}}})",
                              json_text(shown_output(process->text_of(sandbox::Event::Kind::out), end.out_bytes, limit)),

@@ -12,13 +12,14 @@ namespace {
 namespace json = boost::json;
 using cove::json::given_field;
 
-constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // bytes of words that a program is started with
+constexpr std::size_t kMaxWords = std::size_t{1}
+                                  << 20;  // bytes of arguments or variables that a program is started with
 
 tl::unexpected<Error> wrong_type(std::string_view name, std::string_view wanted) {
   return fail(Errc::invalid, fmt::format("Invalid argument: {} must be {}", name, wanted));
 }
 
-// As tools say it.
+// With the prefix that errors of arguments have.
 template <typename T>
 Result<T> argument(Result<T> field) {
   if (!field) return fail(Errc::invalid, "Invalid argument: " + field.error().message);
@@ -31,7 +32,7 @@ Result<std::optional<std::string>> text_argument(const json::object& arguments, 
   return argument(cove::json::text_field(arguments, name));
 }
 
-Result<std::string> needed_text(const json::object& arguments, std::string_view name) {
+Result<std::string> required_text(const json::object& arguments, std::string_view name) {
   COVE_TRY(const auto text, text_argument(arguments, name));
   if (!text) return fail(Errc::invalid, fmt::format("Missing required parameter: {}", name));
   return *text;
@@ -46,16 +47,17 @@ Result<std::optional<double>> number_argument(const json::object& arguments, std
   return argument(cove::json::number_field(arguments, name));
 }
 
-Result<std::optional<std::uint64_t>> whole_argument(const json::object& arguments, std::string_view name, Span span) {
+Result<std::optional<std::uint64_t>> integer_argument(const json::object& arguments, std::string_view name,
+                                                      IntegerRange range) {
   COVE_TRY(const auto number, number_argument(arguments, name));
   if (!number) return std::optional<std::uint64_t>();
-  const bool fits = *number >= static_cast<double>(span.least) && *number <= static_cast<double>(span.most);
+  const bool fits = *number >= static_cast<double>(range.min) && *number <= static_cast<double>(range.max);
   if (!fits || *number != std::floor(*number))
-    return wrong_type(name, fmt::format("a whole number from {} to {}", span.least, span.most));
+    return wrong_type(name, fmt::format("a whole number from {} to {}", range.min, range.max));
   return std::optional(static_cast<std::uint64_t>(*number));
 }
 
-Result<std::vector<std::string>> texts_argument(const json::object& arguments, std::string_view name) {
+Result<std::vector<std::string>> strings_argument(const json::object& arguments, std::string_view name) {
   std::vector<std::string> out;
   std::size_t bytes = 0;
   const auto* value = given_field(arguments, name);
@@ -90,7 +92,7 @@ Result<std::vector<std::string>> variables_argument(const json::object& argument
 }
 
 Result<config::Language> language_argument(const json::object& arguments, const config::Languages& languages) {
-  COVE_TRY(const auto name, needed_text(arguments, "language"));
+  COVE_TRY(const auto name, required_text(arguments, "language"));
   const auto known = languages.by_name(name);
   if (known) return *known;
   std::string names;
@@ -121,7 +123,7 @@ Result<std::string> path_argument(std::string path, std::string_view name) {
   const auto refuse = [&](std::string_view why) {
     return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", name, why));
   };
-  if (path.size() > 4096) return refuse("is too long for a path");  // before anything looks at all of it
+  if (path.size() > 4096) return refuse("is too long for a path");  // before the whole text is scanned
   while (path.starts_with("./")) path.erase(0, 2);
   if (path.empty()) return refuse("is empty");
   if (path.starts_with('/')) return refuse("must be relative to the workspace");
@@ -135,13 +137,13 @@ Result<std::string> path_argument(std::string path, std::string_view name) {
   return path;
 }
 
-Result<std::string> workspace_path(const json::object& arguments, Whole whole) {
+Result<std::string> workspace_path(const json::object& arguments, Root root) {
   COVE_TRY(const auto given, text_argument(arguments, "path"));
   auto path = given.value_or("");
   if (path == "/workspace") path = "";
   if (path.starts_with("/workspace/")) path.erase(0, std::string_view("/workspace/").size());
-  while (path.ends_with('/') && whole == Whole::yes) path.pop_back();
-  if (whole == Whole::yes && (path.empty() || path == ".")) return std::string();
+  while (path.ends_with('/') && root == Root::allowed) path.pop_back();
+  if (root == Root::allowed && (path.empty() || path == ".")) return std::string();
   if (!given) return fail(Errc::invalid, "Missing required parameter: path");
   return path_argument(std::move(path), "path");
 }

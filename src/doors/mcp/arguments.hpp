@@ -12,24 +12,26 @@
 
 namespace cove::doors::mcp {
 
-// The arguments of a call, each of the type that its tool says. Errc::invalid names the one that is not.
+// The arguments of a call, checked for their types. Errc::invalid names a wrong one. Missing and null: nullopt, or
+// the empty value.
 Result<std::optional<std::string>> text_argument(const boost::json::object& arguments, std::string_view name);
-Result<std::string> needed_text(const boost::json::object& arguments, std::string_view name);
+Result<std::string> required_text(const boost::json::object& arguments, std::string_view name);
 Result<bool> flag_argument(const boost::json::object& arguments, std::string_view name);
 Result<std::optional<double>> number_argument(const boost::json::object& arguments, std::string_view name);
-struct Span {
-  std::uint64_t least = 0;
-  std::uint64_t most = 0;
+struct IntegerRange {
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;
 };
 // A number without a fraction.
-Result<std::optional<std::uint64_t>> whole_argument(const boost::json::object& arguments, std::string_view name,
-                                                    Span span);
-Result<std::vector<std::string>> texts_argument(const boost::json::object& arguments, std::string_view name);
+Result<std::optional<std::uint64_t>> integer_argument(const boost::json::object& arguments, std::string_view name,
+                                                      IntegerRange range);
+Result<std::vector<std::string>> strings_argument(const boost::json::object& arguments, std::string_view name);
 // {"NAME": "value"} as "NAME=value".
 Result<std::vector<std::string>> variables_argument(const boost::json::object& arguments, std::string_view name);
-// `language`, which has to be one there is. Errc::invalid lists those.
+// `language`. Errc::invalid lists the supported ones.
 Result<config::Language> language_argument(const boost::json::object& arguments, const config::Languages& languages);
-// Which session a call means: `session_id`, or without it the one of `language`, which is Python's if not given.
+// The session of a call: `session_id`, or, when that is "", the default session of `language`, which defaults to
+// Python.
 struct SessionArgument {
   std::string name;
   std::string language;
@@ -37,12 +39,12 @@ struct SessionArgument {
 Result<SessionArgument> session_argument(const boost::json::object& arguments, const config::Languages& languages);
 // `filename`, with the extension of its language if it has none; "" when it is not given.
 Result<std::string> filename_argument(const boost::json::object& arguments, const config::Language& language);
-// A path below the workspace: no leading slash, no "..", nothing empty.
+// A path relative to the workspace: not empty, no leading slash, no "..".
 Result<std::string> path_argument(std::string path, std::string_view name);
 
-// The argument `path`, relative to /workspace, which itself may be meant where `whole` says so: "". A path that begins
-// with /workspace/ is taken as well: programs inside call it so.
-enum class Whole { yes, no };
-Result<std::string> workspace_path(const boost::json::object& arguments, Whole whole);
+// The argument `path`, relative to /workspace. Accepts a leading /workspace/, as programs inside write it. The
+// workspace itself is "", where `root` allows it.
+enum class Root { allowed, refused };
+Result<std::string> workspace_path(const boost::json::object& arguments, Root root);
 
 }  // namespace cove::doors::mcp

@@ -19,10 +19,12 @@ using cove::mcp::Or;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{100};
-constexpr std::chrono::seconds kEndTime{10};                // for a process to end when it is stopped
-constexpr std::size_t kMaxOutput = std::size_t{256} << 10;  // of each stream: twice in an answer, six bytes for one
-constexpr std::size_t kMaxCommand = (std::size_t{128} << 10) - 1;  // as much as one word of a program may have
+constexpr milliseconds kPollInterval{100};
+constexpr std::chrono::seconds kEndTime{10};  // that stop_process waits for the end
+// Of each stream. An answer has it twice, and JSON may need six bytes for one.
+constexpr std::size_t kMaxOutput = std::size_t{256} << 10;
+// MAX_ARG_STRLEN: the kernel's limit for one argument.
+constexpr std::size_t kMaxCommand = (std::size_t{128} << 10) - 1;
 constexpr std::size_t kMaxInput = std::size_t{4} << 20;
 constexpr std::uint64_t kMaxWait = 60;  // seconds
 constexpr std::uint64_t kMaxBackgroundSeconds = 604'800;
@@ -36,17 +38,17 @@ struct CommandRequest {
   bool background = false;
 };
 
-Result<CommandRequest> parse(const Workshop& workshop, const json::object& arguments) {
+Result<CommandRequest> parse(const ToolContext& context, const json::object& arguments) {
   CommandRequest request;
-  COVE_TRY(request.session, session_argument(arguments, workshop.languages));
-  COVE_TRY(request.command, needed_text(arguments, "command"));
+  COVE_TRY(request.session, session_argument(arguments, context.languages));
+  COVE_TRY(request.command, required_text(arguments, "command"));
   if (request.command.size() > kMaxCommand)
     return fail(Errc::invalid, fmt::format("Invalid argument: command is larger than {} bytes: write it to a file with "
-                                           "write_file, and run that",
+                                           "write_file and run that file",
                                            kMaxCommand));
   if (request.command.empty()) return fail(Errc::invalid, "Invalid argument: command is empty");
   if (request.command.find('\0') != std::string::npos)
-    return fail(Errc::invalid, "Invalid argument: command has a NUL");
+    return fail(Errc::invalid, "Invalid argument: command contains a NUL");
   COVE_TRY(request.variables, variables_argument(arguments, "env"));
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
   if (request.input && request.input->size() > kMaxInput)
@@ -55,7 +57,7 @@ Result<CommandRequest> parse(const Workshop& workshop, const json::object& argum
   COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
   if (seconds && !(*seconds > 0)) return fail(Errc::invalid, "Invalid argument: timeout must be greater than 0");
   if (!request.background) {
-    request.timeout = allowed_time(workshop, arguments);
+    request.timeout = allowed_time(context, arguments);
   } else if (seconds) {
     const std::chrono::duration<double> asked(std::min(*seconds, static_cast<double>(kMaxBackgroundSeconds)));
     request.timeout = std::chrono::ceil<milliseconds>(asked);
@@ -77,7 +79,7 @@ run::Spec spec_of(CommandRequest request, const Call& call) {
   return spec;
 }
 
-// What a process wrote, as far as it was read.
+// The output of a process, as far as it was read.
 struct Output {
   std::string out;
   std::string err;
@@ -101,17 +103,17 @@ void add_end(json::object& facts, const sandbox::Process& process) {
   if (!end.note.empty()) facts["note"] = end.note;
 }
 
-// Output first, as in a terminal, and then how it ended.
-std::string words_of(const json::object& facts) {
+// Output as in a terminal, then how the process ended.
+std::string end_text(const json::object& facts) {
   std::string text;
   for (const auto* stream : {"stdout", "stderr"}) {
-    const auto* said = facts.if_contains(stream);
-    if (said == nullptr || said->as_string().empty()) continue;
-    text += std::string(said->as_string());
+    const auto* written = facts.if_contains(stream);
+    if (written == nullptr || written->as_string().empty()) continue;
+    text += std::string(written->as_string());
     if (!text.ends_with('\n')) text += '\n';
   }
   if (const auto* code = facts.if_contains("exit_code")) text += fmt::format("Exit code: {}", code->as_int64());
-  if (facts.at("state") == "running") text += "It is running.";
+  if (facts.at("state") == "running") text += "Still running.";
   if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool()) text += " (timeout)";
   if (const auto* note = facts.if_contains("note"))
     text += fmt::format("\nNote: {}", std::string_view(note->as_string()));
@@ -127,30 +129,30 @@ json::object finished(const Session& session, const sandbox::Process& process, c
                      {"stderr", replace_invalid_utf8(output.err)},
                      {"truncated", {{"stdout", out_cut}, {"stderr", err_cut}}}};
   add_end(facts, process);
-  auto text = words_of(facts);
+  auto text = end_text(facts);
   if (out_cut || err_cut)
-    text += fmt::format("\nOutput was cut after {} bytes: send it to a file and read that.", kMaxOutput);
+    text += fmt::format("\nOutput was cut after {} bytes: redirect it to a file and read the file.", kMaxOutput);
   return answer(text + "\nSession: " + session.id, std::move(facts));
 }
 
 json::object begun(const Session& session, const sandbox::Process& process) {
   const auto id = sandbox::process_id(process.number());
   return answer(
-      fmt::format("Process {} is running. process_output tells what it writes, stop_process ends it.\nSession: {}", id,
-                  session.id),
+      fmt::format("Process {} is running. Read its output with process_output, stop it with stop_process.\nSession: {}",
+                  id, session.id),
       {{"session_id", session.id}, {"state", "running"}, {"process_id", id}});
 }
 
 json::object not_started(const sandbox::Process& process) {
-  return tool_error(fmt::format("The command was not started: {}", process.end()->note));
+  return tool_error(fmt::format("The command could not be started: {}", process.end()->note));
 }
 
 bool failed_to_start(const sandbox::Process& process) {
   return process.end() && process.end()->reason == sandbox::Reason::not_started;
 }
 
-Task<Or<>> run_in_background(Workshop& workshop, Call& call, const Session& session, CommandRequest request) {
-  if (const auto allowed = run::admit_background(workshop.services, principal_of(call)); !allowed)
+Task<Or<>> run_in_background(ToolContext& context, Call& call, const Session& session, CommandRequest request) {
+  if (const auto allowed = run::admit_background(context.services, principal_of(call)); !allowed)
     co_return tool_error(allowed.error().message);
   auto spec = spec_of(std::move(request), call);
   spec.process.abandoned = [&call] { return call.cancelled(); };
@@ -161,13 +163,13 @@ Task<Or<>> run_in_background(Workshop& workshop, Call& call, const Session& sess
   co_return not_started(**started);
 }
 
-Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
-  auto request = parse(workshop, arguments);
+Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments) {
+  auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open(call, request->session.name, request->session.language);
+  const auto session = co_await context.sessions.open(call, request->session.name, request->session.language);
   if (!session) co_return tool_error(session.error().message);
-  if (request->background) co_return co_await run_in_background(workshop, call, *session, std::move(*request));
-  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  if (request->background) co_return co_await run_in_background(context, call, *session, std::move(*request));
+  const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
   auto run = co_await run::Run::begin(caller_of(call), session->sandbox, spec_of(std::move(*request), call));
   if (!run) co_return tool_error(run.error().message);
@@ -178,20 +180,20 @@ Task<Or<>> run_command(Workshop& workshop, Call& call, json::object arguments) {
   co_return finished(*session, *run->process(), output);
 }
 
-// --- those in the background
+// --- background processes
 
-struct Named {
+struct FoundProcess {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   std::shared_ptr<sandbox::Process> process;
 };
 
-// They do not wait for whatever runs in the session: that may be what they are about.
-Task<Result<Named>> find_process(Workshop& workshop, const Call& call, const json::object& arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+// Does not take the session's lock: the process that is asked about may be what holds it.
+Task<Result<FoundProcess>> find_process(ToolContext& context, const Call& call, const json::object& arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tl::unexpected<Error>(target.error());
-  const auto id = needed_text(arguments, "process_id");
+  const auto id = required_text(arguments, "process_id");
   if (!id) co_return tl::unexpected<Error>(id.error());
-  auto found = co_await workshop.sessions.find(call, target->name, target->language);
+  auto found = co_await context.sessions.find(call, target->name, target->language);
   if (!found) co_return tl::unexpected<Error>(found.error());
   const auto number = sandbox::process_number(*id);
   auto process = number ? (*found)->find_process(*number) : nullptr;
@@ -199,12 +201,12 @@ Task<Result<Named>> find_process(Workshop& workshop, const Call& call, const jso
                                  process->request().kind == sandbox::ProcessKind::exec);
   if (!shown)
     co_return fail(Errc::not_found,
-                   fmt::format("Unknown process: {}. run_command with background gives the id of one.", *id));
-  co_return Named{.sandbox = *found, .process = std::move(process)};
+                   fmt::format("Unknown process: {}. run_command with background returns the process_id.", *id));
+  co_return FoundProcess{.sandbox = *found, .process = std::move(process)};
 }
 
-json::object told(const Named& named, std::uint64_t from) {
-  const auto& process = *named.process;
+json::object output_answer(const FoundProcess& found, std::uint64_t from) {
+  const auto& process = *found.process;
   Output output;
   auto next = std::max(from, process.first_sequence());
   bool more = false;
@@ -217,7 +219,7 @@ json::object told(const Named& named, std::uint64_t from) {
     output.add(event);
     next = event.sequence + 1;
   }
-  json::object facts{{"session_id", named.sandbox->name()},
+  json::object facts{{"session_id", found.sandbox->name()},
                      {"process_id", sandbox::process_id(process.number())},
                      {"stdout", replace_invalid_utf8(output.out)},
                      {"stderr", replace_invalid_utf8(output.err)},
@@ -225,52 +227,63 @@ json::object told(const Named& named, std::uint64_t from) {
                      {"more", more},
                      {"lost", from < process.first_sequence()}};
   add_end(facts, process);
-  auto text = words_of(facts);
-  if (from < process.first_sequence()) text = "[earlier output is not kept any more]\n" + text;
-  if (more) text += "\nThere is more already.";
-  text += fmt::format("\nGo on with from: {}", next);
+  auto text = end_text(facts);
+  if (from < process.first_sequence()) text = "[earlier output has been discarded]\n" + text;
+  if (more) text += "\nMore output is already available.";
+  text += fmt::format("\nContinue with from: {}", next);
   return answer(std::move(text), std::move(facts));
 }
 
-Task<Or<>> process_output(Workshop& workshop, Call& call, json::object arguments) {
-  const auto from = whole_argument(arguments, "from", {.least = 1, .most = std::uint64_t{1} << 50});
+Task<Or<>> process_output(ToolContext& context, Call& call, json::object arguments) {
+  const auto from = integer_argument(arguments, "from", {.min = 1, .max = std::uint64_t{1} << 50});
   if (!from) co_return tool_error(from.error().message);
   const auto wait = number_argument(arguments, "wait_seconds");
   if (!wait) co_return tool_error(wait.error().message);
   const auto seconds = wait->value_or(0);
   if (!(seconds >= 0) || seconds > static_cast<double>(kMaxWait))
     co_return tool_error(fmt::format("Invalid argument: wait_seconds must be from 0 to {}", kMaxWait));
-  const auto named = co_await find_process(workshop, call, arguments);
-  if (!named) co_return tool_error(named.error().message);
-  const sandbox::Sandbox::Activity activity(named->sandbox);
+  const auto found = co_await find_process(context, call, arguments);
+  if (!found) co_return tool_error(found.error().message);
+  const sandbox::Sandbox::Activity activity(found->sandbox);
   const auto first = from->value_or(1);
   const auto until = Clock::now() + std::chrono::ceil<milliseconds>(std::chrono::duration<double>(seconds));
-  // The first event is only that it began.
-  while (named->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !named->process->end() &&
+  // The first event only says that the process has started.
+  while (found->process->last_sequence() < std::max<std::uint64_t>(first, 2) && !found->process->end() &&
          Clock::now() < until && !call.cancelled()) {
-    co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
+    co_await found->process->changed().wait_until(std::min(until, Clock::now() + kPollInterval));
   }
-  co_return told(*named, first);
+  co_return output_answer(*found, first);
 }
 
-Task<Or<>> stop_process(Workshop& workshop, Call& call, json::object arguments) {
-  const auto named = co_await find_process(workshop, call, arguments);
-  if (!named) co_return tool_error(named.error().message);
-  if (!named->process->end() && named->sandbox->state() == sandbox::State::paused)
-    co_return tool_error("The session is paused: nothing in it can be stopped.");
-  named->process->stop(sandbox::Reason::cancelled);
+Task<Or<>> stop_process(ToolContext& context, Call& call, json::object arguments) {
+  const auto found = co_await find_process(context, call, arguments);
+  if (!found) co_return tool_error(found.error().message);
+  if (!found->process->end() && found->sandbox->state() == sandbox::State::paused)
+    co_return tool_error("The session is paused: its processes cannot be stopped.");
+  found->process->stop(sandbox::Reason::cancelled);
   const auto until = Clock::now() + kEndTime;
-  while (!named->process->end() && Clock::now() < until)
-    co_await named->process->changed().wait_until(std::min(until, Clock::now() + kLook));
-  named->sandbox->touch();
-  json::object facts{{"session_id", named->sandbox->name()},
-                     {"process_id", sandbox::process_id(named->process->number())}};
-  add_end(facts, *named->process);
-  co_return answer(words_of(facts), std::move(facts));
+  while (!found->process->end() && Clock::now() < until)
+    co_await found->process->changed().wait_until(std::min(until, Clock::now() + kPollInterval));
+  found->sandbox->touch();
+  json::object facts{{"session_id", found->sandbox->name()},
+                     {"process_id", sandbox::process_id(found->process->number())}};
+  add_end(facts, *found->process);
+  co_return answer(end_text(facts), std::move(facts));
 }
 
 json::object process_property() {
-  return property("string", "As run_command gave it: p1");
+  return property("string", "The process_id that run_command returned, for example p1");
+}
+
+// The schema of an answer that may say how a process ended; see add_end().
+json::object end_schema(Properties properties, Names required) {
+  return with_properties(schema(properties, required),
+                         {{"state", one_of({"running", "exited"}, "")},
+                          {"exit_code", property("integer", "-1 after a timeout")},
+                          {"signal", nullable("string", "The signal that ended the process")},
+                          {"timed_out", property("boolean", "")},
+                          {"duration_ms", property("integer", "")},
+                          {"note", property("string", "Why the process ended, if it did not exit by itself")}});
 }
 
 }  // namespace
@@ -281,31 +294,27 @@ Tool run_command_tool(const config::Languages& languages) {
       {"name", "run_command"},
       {"title", "Run a shell command"},
       {"description",
-       "Runs a command by bash in the workspace of a session (/workspace), and returns its output and exit code; each "
-       "stream is cut after 256 KiB. What it writes stays in the workspace, variables and the directory do not stay. "
-       "Without stdin it reads nothing. With background it goes on after the answer, which has its process_id: for "
-       "servers and what takes long. There is no network."},
-      {"inputSchema", schema({{"command", property("string", "As for bash -c")},
-                              {"timeout", property("number", "Seconds it may take; in the background without limit")},
-                              {"env", map_of_texts("Environment variables")},
-                              {"stdin", property("string", "What it reads")},
-                              {"background", property("boolean", "Return at once, while it runs")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"command"})},
+       "Runs a command with bash in a session's workspace, /workspace, and returns its output and exit code. Each "
+       "stream is cut after 256 KiB. Files are kept between calls; shell variables and the current directory are not. "
+       "Without stdin, standard input is empty. With background, the call returns at once with a process_id and the "
+       "command keeps running: use this for servers and long jobs. There is no network."},
+      {"inputSchema",
+       session_schema(
+           languages,
+           {{"command", property("string", "The command line, as for bash -c")},
+            {"timeout", property("number", "Time limit in seconds; a background process has none by default")},
+            {"env", map_of_strings("Environment variables")},
+            {"stdin", property("string", "Standard input")},
+            {"background", property("boolean", "Return at once and keep the command running")}},
+           {"command"})},
       {"outputSchema",
-       schema({{"session_id", property("string", "")},
-               {"state", one_of({"running", "exited"}, "")},
-               {"process_id", property("string", "Of one in the background")},
-               {"exit_code", property("integer", "-1 when it took too long")},
-               {"signal", nullable("string", "That ended it")},
-               {"stdout", property("string", "")},
-               {"stderr", property("string", "")},
-               {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})},
-               {"timed_out", property("boolean", "")},
-               {"duration_ms", property("integer", "")},
-               {"note", property("string", "What ended it, other than itself")}},
-              {"session_id", "state"})},
+       end_schema(
+           {{"session_id", property("string", "")},
+            {"process_id", property("string", "Only for a background process")},
+            {"stdout", property("string", "")},
+            {"stderr", property("string", "")},
+            {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})}},
+           {"session_id", "state"})},
       {"annotations", annotations({.destructive = true})}};
   tool.run = run_command;
   tool.tasks = TaskUse::optional;
@@ -319,28 +328,21 @@ Tool process_output_tool(const config::Languages& languages) {
       {"name", "process_output"},
       {"title", "Output of a process"},
       {"description",
-       "What a process in the background wrote since `from`, and whether it still runs. Give `next` of the answer as "
-       "`from` of the next call; wait_seconds waits for something new."},
-      {"inputSchema", schema({{"process_id", process_property()},
-                              {"from", property("integer", "Where to begin; without it, at the beginning")},
-                              {"wait_seconds", property("number", "How long to wait for something new: 0 to 60")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"process_id"})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"process_id", property("string", "")},
-                               {"state", one_of({"running", "exited"}, "")},
-                               {"stdout", property("string", "")},
-                               {"stderr", property("string", "")},
-                               {"next", property("integer", "Where the next call begins")},
-                               {"more", property("boolean", "There is more already")},
-                               {"lost", property("boolean", "What came before this is not kept any more")},
-                               {"exit_code", property("integer", "-1 when it took too long")},
-                               {"signal", nullable("string", "That ended it")},
-                               {"timed_out", property("boolean", "")},
-                               {"duration_ms", property("integer", "")},
-                               {"note", property("string", "What ended it, other than itself")}},
-                              {"session_id", "process_id", "state", "stdout", "stderr", "next"})},
+       "Returns what a background process has written since `from`, and whether it is still running. Pass `next` from "
+       "the answer as `from` in the next call. wait_seconds waits for new output."},
+      {"inputSchema", session_schema(languages,
+                                     {{"process_id", process_property()},
+                                      {"from", property("integer", "Where to start; the beginning if omitted")},
+                                      {"wait_seconds", property("number", "Seconds to wait for new output: 0 to 60")}},
+                                     {"process_id"})},
+      {"outputSchema", end_schema({{"session_id", property("string", "")},
+                                   {"process_id", property("string", "")},
+                                   {"stdout", property("string", "")},
+                                   {"stderr", property("string", "")},
+                                   {"next", property("integer", "Pass this as `from` in the next call")},
+                                   {"more", property("boolean", "More output is already available")},
+                                   {"lost", property("boolean", "Earlier output has been discarded")}},
+                                  {"session_id", "process_id", "state", "stdout", "stderr", "next"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = process_output;
   return tool;
@@ -351,20 +353,10 @@ Tool stop_process_tool(const config::Languages& languages) {
   tool.definition = {
       {"name", "stop_process"},
       {"title", "Stop a process"},
-      {"description", "Ends a process in the background and all that it started. Its output can still be read."},
-      {"inputSchema", schema({{"process_id", process_property()},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"process_id"})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"process_id", property("string", "")},
-                               {"state", one_of({"running", "exited"}, "")},
-                               {"exit_code", property("integer", "")},
-                               {"signal", nullable("string", "That ended it")},
-                               {"timed_out", property("boolean", "")},
-                               {"duration_ms", property("integer", "")},
-                               {"note", property("string", "")}},
-                              {"session_id", "process_id", "state"})},
+      {"description", "Stops a background process and everything it started. Its output can still be read."},
+      {"inputSchema", session_schema(languages, {{"process_id", process_property()}}, {"process_id"})},
+      {"outputSchema", end_schema({{"session_id", property("string", "")}, {"process_id", property("string", "")}},
+                                  {"session_id", "process_id", "state"})},
       {"annotations", annotations({.destructive = true, .idempotent = true})}};
   tool.run = stop_process;
   return tool;

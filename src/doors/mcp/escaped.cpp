@@ -30,11 +30,11 @@ std::size_t escaped_size(std::string_view text) {
   return size;
 }
 
-std::string_view fitting(std::string_view text, std::size_t most) {
-  if (text.size() <= most / 6) return text;
+std::string_view fitting(std::string_view text, std::size_t max_size) {
+  if (text.size() <= max_size / 6) return text;
   std::size_t size = 0;
   std::size_t end = 0;
-  while (end < text.size() && size + escaped_size(text[end]) <= most) size += escaped_size(text[end++]);
+  while (end < text.size() && size + escaped_size(text[end]) <= max_size) size += escaped_size(text[end++]);
   while (end > 0 && end < text.size() && inside_character(text[end])) --end;
   return text.substr(0, end);
 }

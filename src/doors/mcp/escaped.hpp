@@ -5,9 +5,9 @@
 
 namespace cove::doors::mcp {
 
-// How many bytes a text takes between the quotes of JSON: what is written must fit into lines that clients can read.
+// The size of a text inside a JSON string, in bytes.
 std::size_t escaped_size(std::string_view text);
-// The longest beginning of `text`, which is UTF-8, that takes no more than `most` there.
-std::string_view fitting(std::string_view text, std::size_t most);
+// The longest prefix of `text`, which is UTF-8, whose escaped size is at most `max_size`.
+std::string_view fitting(std::string_view text, std::size_t max_size);
 
 }  // namespace cove::doors::mcp

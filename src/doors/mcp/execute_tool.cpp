@@ -18,7 +18,7 @@ using cove::mcp::Call;
 using cove::mcp::Or;
 
 constexpr std::size_t kMaxFiles = 100;
-constexpr std::size_t kMaxFileBytes = std::size_t{8} << 20;  // of all together
+constexpr std::size_t kMaxFileBytes = std::size_t{8} << 20;  // in total
 
 tl::unexpected<Error> wrong(const std::string& where, std::string_view what) {
   return fail(Errc::invalid, fmt::format("Invalid argument: {} {}", where, what));
@@ -58,80 +58,78 @@ Result<std::vector<sandbox::NewFile>> files_argument(const json::object& argumen
   return files;
 }
 
-Result<RunRequest> parse(const Workshop& workshop, const json::object& arguments) {
+Result<RunRequest> parse(const ToolContext& context, const json::object& arguments) {
   RunRequest request;
-  COVE_TRY(request.language, language_argument(arguments, workshop.languages));
-  COVE_TRY(request.code, needed_text(arguments, "code"));
+  COVE_TRY(request.language, language_argument(arguments, context.languages));
+  COVE_TRY(request.code, required_text(arguments, "code"));
   COVE_TRY(request.filename, filename_argument(arguments, request.language));
   COVE_TRY(request.save, flag_argument(arguments, "save"));
   if (request.save && request.filename.empty()) request.filename = "main" + request.language.extensions.front();
   COVE_TRY(request.files, files_argument(arguments));
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
-  COVE_TRY(request.arguments, texts_argument(arguments, "args"));
+  COVE_TRY(request.arguments, strings_argument(arguments, "args"));
   COVE_TRY(request.variables, variables_argument(arguments, "env"));
   COVE_CHECK(number_argument(arguments, "timeout"));
-  request.timeout = allowed_time(workshop, arguments);
+  request.timeout = allowed_time(context, arguments);
   return request;
 }
 
-Task<Or<>> execute(Workshop& workshop, Call& call, json::object arguments) {
-  auto request = parse(workshop, arguments);
+Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
+  auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
   const auto name = text_argument(arguments, "session_id");
   if (!name) co_return tool_error(name.error().message);
   const auto reset = flag_argument(arguments, "reset_session");
   if (!reset) co_return tool_error(reset.error().message);
-  auto session = co_await workshop.sessions.open(call, name->value_or(""), request->language.name,
-                                                 *reset ? Begin::anew : Begin::where_it_was);
+  auto session =
+      co_await context.sessions.open(call, name->value_or(""), request->language.name, *reset ? Reset::yes : Reset::no);
   if (!session) co_return tool_error(session.error().message);
-  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
-  RunAnswer about{.profile = workshop.services.config()->mcp.profile,
+  RunAnswer about{.profile = context.services.config()->mcp.profile,
                   .language = request->language,
                   .code = request->code,
                   .filename = request->filename,
                   .saved = request->save,
                   .session_id = session->id,
                   .execution_id = RecentOutputs::new_id()};
-  auto record = co_await run(workshop.services, call, *session, std::move(*request));
+  auto record = co_await run(context.services, call, *session, std::move(*request));
   if (!record) co_return tool_error("Execution failed: " + record.error().message);
   if (record->not_started)
-    record->notes.back() +=
-        fmt::format("; {} needs the package {}, which the server's host, or the template, has to have",
-                    about.language.name, about.language.package);
+    record->notes.back() += fmt::format("; {} needs the package {} on the server's host or in the sandbox template",
+                                        about.language.name, about.language.package);
   if (!session->note.empty()) record->notes.insert(record->notes.begin(), session->note);
   auto answer = answer_of(about, *record);
-  const auto config = workshop.services.config();
+  const auto config = context.services.config();
   const auto& limits = config->mcp;
-  workshop.outputs.keep({.id = about.execution_id,
-                         .tenant = call.tenant,
-                         .out = std::move(record->out),
-                         .err = std::move(record->err),
-                         .out_cut = record->out_truncated,
-                         .err_cut = record->err_truncated},
-                        {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
-                         .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
+  context.outputs.keep({.id = about.execution_id,
+                        .tenant = call.tenant,
+                        .out = std::move(record->out),
+                        .err = std::move(record->err),
+                        .out_cut = record->out_truncated,
+                        .err_cut = record->err_truncated},
+                       {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
+                        .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
   co_return answer;
 }
 
 json::object input_schema(const config::Languages& languages) {
-  json::object file =
-      schema({{"path", property("string", "Where it goes, relative to /workspace")},
-              {"content", property("string", "What is in it")},
-              {"encoding", one_of({"utf-8", "base64"}, "How content is written; text when it is left out")}},
-             {"path", "content"});
+  json::object file = schema({{"path", property("string", "Relative to /workspace")},
+                              {"content", property("string", "The content")},
+                              {"encoding", one_of({"utf-8", "base64"}, "Encoding of content; utf-8 if omitted")}},
+                             {"path", "content"});
   return schema(
       {{"language", language_property(languages, "")},
        {"code", property("string", "The source text")},
-       {"filename", property("string", "Name of the file, with or without extension; may have directories")},
-       {"session_id", property("string", "Name of the session; it is made when it is not there")},
-       {"save", property("boolean", "Keep the file in the session's workspace, where other code can import it")},
-       {"reset_session", property("boolean", "Begin the session anew: without its variables and files")},
-       {"timeout", property("number", "Seconds the run may take")},
-       {"stdin", property("string", "What the program reads; without it, nothing")},
-       {"args", list_of({{"type", "string"}}, "Arguments of the program")},
-       {"env", map_of_texts("Environment variables of the program")},
-       {"files", list_of(std::move(file), "Files that are written into the workspace first")}},
+       {"filename", property("string", "File name, with or without extension; may include directories")},
+       {"session_id", property("string", "Name of the session; created if it does not exist")},
+       {"save", property("boolean", "Keep the source file in the session's workspace, where other code can import it")},
+       {"reset_session", property("boolean", "Start with a new session, without the old variables and files")},
+       {"timeout", property("number", "Time limit in seconds")},
+       {"stdin", property("string", "Standard input; empty if omitted")},
+       {"args", list_of({{"type", "string"}}, "Command-line arguments")},
+       {"env", map_of_strings("Environment variables")},
+       {"files", list_of(std::move(file), "Files to write into the workspace before the run")}},
       {"language", "code"});
 }
 
@@ -145,37 +143,38 @@ json::object output_schema() {
                       {"size", whole},
                       {"change", one_of({"created", "modified"}, "What the run did to it")}},
                      {"uri", "name", "mimeType", "size", "change"});
-  return schema({{"exit_code", property("integer", "128+n when signal n ended it, -1 when its time was over")},
-                 {"signal", nullable("string", "The signal that ended it")},
+  return schema({{"exit_code", property("integer", "128+n if signal n ended the run, -1 after a timeout")},
+                 {"signal", nullable("string", "The signal that ended the run")},
                  {"stdout", text},
                  {"stderr", text},
                  {"duration_ms", whole},
                  {"timed_out", flag},
                  {"truncated", schema({{"stdout", flag}, {"stderr", flag}}, {"stdout", "stderr"})},
                  {"language", text},
-                 {"session_id", property("string", "Give it to the next call to go on where this one ended")},
-                 {"execution_id", property("string", "Its output can be read as execution://ID/stdout and stderr")},
+                 {"session_id", property("string", "Pass this in the next call to continue in the same session")},
+                 {"execution_id",
+                  property("string", "The output can be read as execution://ID/stdout and execution://ID/stderr")},
                  {"filename", text},
-                 {"files", list_of(std::move(file), "Files of the workspace that the run wrote")},
-                 {"more_files", property("boolean", "There are others that it wrote")},
-                 {"images", property("integer", "Images in this answer")},
+                 {"files", list_of(std::move(file), "Workspace files that the run wrote")},
+                 {"more_files", property("boolean", "The run wrote more files than are listed")},
+                 {"images", property("integer", "Number of images in this answer")},
                  {"error", schema({{"type", text}, {"message", text}}, {"type", "message"})},
-                 {"note", property("string", "What is to be known beside the output")},
-                 {"not_utf8", property("boolean", "Bytes that are no text were replaced")}},
+                 {"note", property("string", "Remarks about the run, such as why it was stopped")},
+                 {"not_utf8", property("boolean", "Bytes that are not UTF-8 were replaced")}},
                 {"exit_code", "stdout", "stderr", "duration_ms", "timed_out", "session_id"});
 }
 
-// Written for a model: it reads this before anything else.
+// Models read this before anything else.
 std::string description(const config::Config& config) {
   return fmt::format(
       "Runs code in a secure sandbox and returns its output. Python and JavaScript keep variables, functions, classes "
-      "and imports between calls of one session, the value of the last expression is returned, and await may stand at "
-      "the top level; plots come back as images. Other languages run as programs, and so does code that is given "
-      "stdin, args or env, which then does not see the variables. The working directory is /workspace: files stay "
-      "there between calls, and those that a run writes are returned as links. Without session_id there is one "
-      "session for each language; give a session_id to share one between languages and to come back to it later "
-      "(it ends when it was not used for {} minutes). There is no network. A run may take {} seconds unless timeout "
-      "says otherwise, {} at the most. Output is cut after {} a stream: write more than that to a file.",
+      "and imports between calls in one session; the value of the last expression is returned, top-level await works, "
+      "and plots are returned as images. Other languages run as programs, and so does code with stdin, args or env, "
+      "which then does not see the session's variables. The working directory is /workspace: files are kept there "
+      "between calls, and files that a run writes are returned as links. Without session_id each language has a "
+      "default session; pass a session_id to share a session between languages or to return to it later (a session "
+      "ends after {} minutes without use). There is no network. A run may take {} seconds unless timeout is set, at "
+      "most {}. Output is cut after {} per stream: write larger output to a file.",
       std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.mcp.timeout).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.exec.max_timeout).count(),

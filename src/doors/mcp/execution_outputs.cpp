@@ -13,7 +13,7 @@ using cove::mcp::Fault;
 using cove::mcp::Or;
 
 constexpr std::string_view kScheme = "execution://";
-constexpr std::size_t kMax = std::size_t{4} << 20;  // of one answer, so that it stays a line that clients can read
+constexpr std::size_t kMax = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
 
 }  // namespace
 
@@ -24,12 +24,11 @@ bool ExecutionOutputs::knows(std::string_view uri) const {
 json::array ExecutionOutputs::templates() const {
   json::array all;
   for (const auto* stream : {"stdout", "stderr"}) {
-    all.push_back(json::object{
-        {"uriTemplate", fmt::format("execution://{{id}}/{}", stream)},
-        {"name", fmt::format("execution-{}", stream)},
-        {"title", fmt::format("Whole {} of an execution", stream)},
-        {"description", "What a run wrote, beyond what its answer held; kept for an hour, the newest longest"},
-        {"mimeType", "text/plain"}});
+    all.push_back(json::object{{"uriTemplate", fmt::format("execution://{{id}}/{}", stream)},
+                               {"name", fmt::format("execution-{}", stream)},
+                               {"title", fmt::format("Whole {} of an execution", stream)},
+                               {"description", "The whole output of a recent run, kept for up to an hour"},
+                               {"mimeType", "text/plain"}});
   }
   return all;
 }
@@ -42,7 +41,7 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
   std::string_view rest = uri;
   rest.remove_prefix(kScheme.size());
   const auto id = take_until(rest, '/');
-  const auto output = workshop_.outputs.find(call.tenant, id);
+  const auto output = context_.outputs.find(call.tenant, id);
   if (!output || (rest != "stdout" && rest != "stderr")) co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto bytes = rest == "stdout" ? output->out : output->err;
   json::array contents;
@@ -54,7 +53,7 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
 Task<Or<std::string>> ExecutionOutputs::watch(Call& call, std::string uri) {
   auto there = co_await read(call, uri);
   if (!there) co_return tl::unexpected<Fault>(there.error());
-  co_return uri;  // it does not change any more
+  co_return uri;  // the output of a finished run does not change
 }
 
 Task<std::vector<std::string>> ExecutionOutputs::suggest(Call&, std::string, json::object) {

@@ -8,21 +8,21 @@
 
 namespace cove::doors::mcp {
 
-// What executions wrote that did not fit into their answers: execution://ID/stdout and stderr.
+// The output of recent executions: execution://ID/stdout and execution://ID/stderr.
 class ExecutionOutputs : public Resources {
  public:
-  explicit ExecutionOutputs(Workshop& workshop) : workshop_(workshop) {}
+  explicit ExecutionOutputs(ToolContext& context) : context_(context) {}
 
   [[nodiscard]] bool knows(std::string_view uri) const override;
   [[nodiscard]] boost::json::array templates() const override;
-  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string place, std::size_t most) override;
+  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string position, std::size_t most) override;
   Task<cove::mcp::Or<boost::json::array>> read(cove::mcp::Call& call, std::string uri) override;
   Task<cove::mcp::Or<std::string>> watch(cove::mcp::Call& call, std::string uri) override;
   Task<std::vector<std::string>> suggest(cove::mcp::Call& call, std::string variable,
                                          boost::json::object others) override;
 
  private:
-  Workshop& workshop_;
+  ToolContext& context_;
 };
 
 }  // namespace cove::doors::mcp

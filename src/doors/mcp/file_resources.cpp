@@ -28,27 +28,27 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kScheme = "workspace://";
-constexpr std::size_t kMax = std::size_t{4} << 20;  // of one answer, so that it stays a line that clients can read
-constexpr std::size_t kMaxSessions = 20;            // looked into for one page
-constexpr std::ptrdiff_t kMaxWatched = 100;         // of one tenant
-constexpr milliseconds kTogether{100};              // changes so close are told as one
-constexpr milliseconds kLook{250};
-constexpr std::chrono::minutes kReturns{1};  // so long another sandbox of its name is waited for
+constexpr std::size_t kMax = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
+constexpr std::size_t kMaxSessions = 20;            // listed for one page
+constexpr std::ptrdiff_t kMaxWatched = 100;         // for one tenant
+constexpr milliseconds kCoalesceTime{100};          // changes closer than this are one notification
+constexpr milliseconds kPollInterval{250};
+constexpr std::chrono::minutes kReturns{1};  // to wait for another sandbox of the same name
 
 bool hidden(std::string_view path) {
   return path.starts_with('.') || path.find("/.") != std::string_view::npos;
 }
 
-Session looked_into(const std::shared_ptr<sandbox::Sandbox>& sandbox) {
+Session opened_without_lock(const std::shared_ptr<sandbox::Sandbox>& sandbox) {
   return {.id = sandbox->name(),
           .sandbox = sandbox,
           .activity = sandbox::Sandbox::Activity(sandbox),
-          .turn = nullptr,
+          .lock = nullptr,
           .fresh = false};
 }
 
-// A directory reads as the addresses of what is in it.
-Task<Or<json::array>> read_directory(SessionFiles& files, const Call& call, std::string uri, WorkspacePlace place) {
+// A directory is read as a list of the URIs of its entries.
+Task<Or<json::array>> read_directory(SessionFiles& files, const Call& call, std::string uri, WorkspaceAddress place) {
   const auto listed = co_await files.list(place.path, sandbox::Recursive::no);
   if (!listed) co_return tl::unexpected<Fault>(no_resource(call, uri));
   std::string text;
@@ -60,23 +60,23 @@ Task<Or<json::array>> read_directory(SessionFiles& files, const Call& call, std:
 
 }  // namespace
 
-std::optional<WorkspacePlace> workspace_place(std::string_view uri) {
+std::optional<WorkspaceAddress> parse_workspace_uri(std::string_view uri) {
   if (!uri.starts_with(kScheme)) return std::nullopt;
   uri.remove_prefix(kScheme.size());
   const auto session = http::percent_decode(take_until(uri, '/'));
   auto path = http::percent_decode(uri);
   if (!session || session->empty() || !path || !valid_utf8(*session) || !valid_utf8(*path)) return std::nullopt;
   while (path->ends_with('/')) path->pop_back();
-  if (path->empty()) return WorkspacePlace{.session = *session, .path = ""};
+  if (path->empty()) return WorkspaceAddress{.session = *session, .path = ""};
   auto checked = path_argument(std::move(*path), "path");
   if (!checked) return std::nullopt;
-  return WorkspacePlace{.session = *session, .path = std::move(*checked)};
+  return WorkspaceAddress{.session = *session, .path = std::move(*checked)};
 }
 
 Task<Result<std::vector<ResourceFile>>> files_of(Services& services, Call& call, std::string session) {
   const auto found = co_await services.registry.find(call.tenant, session);
   if (!found) co_return tl::unexpected<Error>(found.error());
-  const auto opened = looked_into(*found);
+  const auto opened = opened_without_lock(*found);
   SessionFiles session_files(opened, call);
   const auto listed = co_await session_files.list("", sandbox::Recursive::yes);
   if (!listed) co_return tl::unexpected<Error>(listed.error());
@@ -95,24 +95,25 @@ json::array FileResources::templates() const {
   return {json::object{{"uriTemplate", "workspace://{session_id}/{+path}"},
                        {"name", "workspace-file"},
                        {"title", "File of a session"},
-                       {"description", "A file below /workspace of one of your sessions"}}};
+                       {"description", "A file in the /workspace of one of your sessions"}}};
 }
 
-// A place is how many files of a session were given, and the session: "3:name".
-Task<Or<Resources::Page>> FileResources::list(Call& call, std::string place, std::size_t most) {
+// A position is the number of files already listed of a session, and the session: "3:name".
+Task<Or<Resources::Page>> FileResources::list(Call& call, std::string position, std::size_t most) {
   std::size_t given = 0;
   std::string from;
-  if (!place.empty()) {
-    const auto colon = place.find(':');
-    const auto [end, wrong] = std::from_chars(place.data(), place.data() + std::min(colon, place.size()), given);
-    if (wrong != std::errc() || colon == std::string::npos || end != place.data() + colon)
-      co_return fault(Code::invalid_params, "Invalid params: no such cursor");
-    from = place.substr(colon + 1);
+  if (!position.empty()) {
+    const auto colon = position.find(':');
+    const auto [end, wrong] =
+        std::from_chars(position.data(), position.data() + std::min(colon, position.size()), given);
+    if (wrong != std::errc() || colon == std::string::npos || end != position.data() + colon)
+      co_return fault(Code::invalid_params, "Invalid params: unknown cursor");
+    from = position.substr(colon + 1);
   }
   std::vector<std::string> sessions;
-  if (!from.empty() && co_await workshop_.services.registry.find(call.tenant, from)) sessions.push_back(from);
-  for (const auto& sandbox : workshop_.services.registry.of(call.tenant, from)) {
-    if (!workshop_.sessions.hidden(call, sandbox->name())) sessions.push_back(sandbox->name());
+  if (!from.empty() && co_await context_.services.registry.find(call.tenant, from)) sessions.push_back(from);
+  for (const auto& sandbox : context_.services.registry.of(call.tenant, from)) {
+    if (!context_.sessions.hidden(call, sandbox->name())) sessions.push_back(sandbox->name());
   }
   Page page;
   std::size_t looked = 0;
@@ -122,8 +123,8 @@ Task<Or<Resources::Page>> FileResources::list(Call& call, std::string place, std
       page.next = fmt::format("{}:{}", skip, session);
       break;
     }
-    const auto files = co_await files_of(workshop_.services, call, session);
-    if (!files) continue;  // it went, or is paused
+    const auto files = co_await files_of(context_.services, call, session);
+    if (!files) continue;  // the session has ended or is paused
     auto at = skip;
     for (; at < files->size() && page.resources.size() < most; ++at) {
       const auto& file = (*files)[at];
@@ -141,25 +142,25 @@ Task<Or<Resources::Page>> FileResources::list(Call& call, std::string place, std
 }
 
 Task<Or<json::array>> FileResources::read(Call& call, std::string uri) {
-  const auto place = workspace_place(uri);
+  const auto place = parse_workspace_uri(uri);
   const auto missing = [&] { return tl::unexpected<Fault>(no_resource(call, uri)); };
   if (!place) co_return missing();
-  auto found = co_await workshop_.services.registry.find(call.tenant, place->session);
-  if (!found || workshop_.sessions.hidden(call, place->session)) co_return missing();
-  const auto opened = looked_into(*found);
+  auto found = co_await context_.services.registry.find(call.tenant, place->session);
+  if (!found || context_.sessions.hidden(call, place->session)) co_return missing();
+  const auto opened = opened_without_lock(*found);
   SessionFiles files(opened, call);
   if (place->path.empty()) co_return co_await read_directory(files, call, uri, *place);
   auto piece = co_await files.read(place->path, 0, kMax);
   if (!piece && piece.error().code == Errc::invalid) co_return co_await read_directory(files, call, uri, *place);
   if (!piece &&
       (piece.error().code == Errc::unavailable || piece.error().code == Errc::quota || piece.error().code == Errc::io))
-    co_return fault(Code::internal, fmt::format("{} cannot be read now: {}", place->path, piece.error().message));
+    co_return fault(Code::internal, fmt::format("{} cannot be read: {}", place->path, piece.error().message));
   if (!piece) co_return missing();
   if (piece->size > kMax) {
     json::object data{{"uri", uri}};
     co_return fault(
         Code::invalid_params,
-        fmt::format("{} is larger than {} bytes: read it in parts with the tool read_file", place->path, kMax),
+        fmt::format("{} is larger than {} bytes: read parts of it with the tool read_file", place->path, kMax),
         std::move(data));
   }
   json::array contents;
@@ -168,17 +169,17 @@ Task<Or<json::array>> FileResources::read(Call& call, std::string uri) {
 }
 
 Task<Or<std::string>> FileResources::watch(Call& call, std::string uri) {
-  const auto place = workspace_place(uri);
+  const auto place = parse_workspace_uri(uri);
   if (!place) co_return tl::unexpected<Fault>(no_resource(call, uri));
-  auto found = co_await workshop_.services.registry.find(call.tenant, place->session);
-  if (!found || workshop_.sessions.hidden(call, place->session))
-    co_return tl::unexpected<Fault>(no_resource(call, uri));
+  auto found = co_await context_.services.registry.find(call.tenant, place->session);
+  if (!found || context_.sessions.hidden(call, place->session)) co_return tl::unexpected<Fault>(no_resource(call, uri));
   auto name = workspace_uri(place->session, place->path);
   if (watched_->contains({call.tenant, place->session})) co_return name;
   if (std::ranges::count(*watched_, call.tenant, &Watched::value_type::first) >= kMaxWatched)
-    co_return fault(Code::internal, fmt::format("More than {} sessions are watched: try again later", kMaxWatched));
+    co_return fault(Code::internal,
+                    fmt::format("The limit of {} watched sessions is reached: try again later", kMaxWatched));
   watched_->emplace(call.tenant, place->session);
-  workshop_.services.tasks.spawn("watch a session's files", look(this, call.tenant, place->session));
+  context_.services.tasks.spawn("watch a session's files", look(this, call.tenant, place->session));
   co_return name;
 }
 
@@ -186,28 +187,27 @@ bool FileResources::wanted(const std::string& tenant, const std::string& session
   return notifier_.wants(tenant, workspace_uri(session, ""));
 }
 
-// As long as somebody wants to know, also over the end of a sandbox and the beginning of another of its name.
+// Runs while there are subscribers, and goes on with the next sandbox of the same name when one ends.
 Task<> FileResources::look(FileResources* self, std::string tenant, std::string session) {
   struct Leave {
     std::shared_ptr<Watched> watched;
     std::pair<std::string, std::string> key;
     ~Leave() { watched->erase(key); }
   } const leave{self->watched_, {tenant, session}};
-  co_await async::sleep_for(kTogether);  // by then whoever asked for it has subscribed
+  co_await async::sleep_for(kCoalesceTime);  // the subscription is registered by then
   auto last_there = Clock::now();
-  while (self->wanted(tenant, session) && !self->workshop_.services.draining() &&
-         Clock::now() < last_there + kReturns) {
-    auto found = co_await self->workshop_.services.registry.find(tenant, session);
+  while (self->wanted(tenant, session) && !self->context_.services.draining() && Clock::now() < last_there + kReturns) {
+    auto found = co_await self->context_.services.registry.find(tenant, session);
     if (found) {
       co_await self->follow(*found, tenant, session);
       last_there = Clock::now();
     }
-    co_await async::sleep_for(kLook);
+    co_await async::sleep_for(kPollInterval);
   }
 }
 
 Task<> FileResources::follow(std::shared_ptr<sandbox::Sandbox> sandbox, std::string tenant, std::string session) {
-  const auto abandoned = [this, tenant, session] { return !wanted(tenant, session) || workshop_.services.draining(); };
+  const auto abandoned = [this, tenant, session] { return !wanted(tenant, session) || context_.services.draining(); };
   const sandbox::SandboxFiles files(std::move(sandbox), abandoned, sandbox::Confined::to_workspace);
   auto changes = co_await files.watch(sandbox::workspace_path(""), sandbox::Recursive::yes);
   if (!changes) co_return;
@@ -224,14 +224,14 @@ Task<> FileResources::follow(std::shared_ptr<sandbox::Sandbox> sandbox, std::str
     for (const auto& uri : changed) notifier_.resource_updated(tenant, uri);
     if (listed) notifier_.resources_changed(tenant);
     if (changed.empty() && !listed)
-      co_await changes->wait_until(Clock::now() + kLook);
+      co_await changes->wait_until(Clock::now() + kPollInterval);
     else
-      co_await async::sleep_for(kTogether);
+      co_await async::sleep_for(kCoalesceTime);
   }
 }
 
 Task<std::vector<std::string>> FileResources::suggest(Call& call, std::string variable, json::object others) {
-  return suggestions(workshop_, call, std::move(variable), std::move(others));
+  return suggestions(context_, call, std::move(variable), std::move(others));
 }
 
 }  // namespace cove::doors::mcp

@@ -11,28 +11,28 @@
 namespace cove::doors::mcp {
 
 // A file of a session, as a resource names it: workspace://SESSION/PATH.
-struct WorkspacePlace {
+struct WorkspaceAddress {
   std::string session;
-  std::string path;  // below /workspace
+  std::string path;  // relative to /workspace
 };
-// Nothing for another kind of address, and for a path that would lead out.
-std::optional<WorkspacePlace> workspace_place(std::string_view uri);
+// Nothing for another scheme, and for a path that leaves the workspace.
+std::optional<WorkspaceAddress> parse_workspace_uri(std::string_view uri);
 
 struct ResourceFile {
-  std::string path;  // below /workspace
+  std::string path;  // relative to /workspace
   std::uint64_t size = 0;
 };
-// The files of one of the caller's sessions, sorted, a thousand at the most; without hidden ones.
+// The files of one of the caller's sessions, sorted, without hidden ones; at most a thousand.
 Task<Result<std::vector<ResourceFile>>> files_of(Services& services, cove::mcp::Call& call, std::string session);
 
 // The files of the caller's sessions.
 class FileResources : public Resources {
  public:
-  FileResources(Workshop& workshop, cove::mcp::Notifier& notifier) : workshop_(workshop), notifier_(notifier) {}
+  FileResources(ToolContext& context, cove::mcp::Notifier& notifier) : context_(context), notifier_(notifier) {}
 
   [[nodiscard]] bool knows(std::string_view uri) const override;
   [[nodiscard]] boost::json::array templates() const override;
-  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string place, std::size_t most) override;
+  Task<cove::mcp::Or<Page>> list(cove::mcp::Call& call, std::string position, std::size_t most) override;
   Task<cove::mcp::Or<boost::json::array>> read(cove::mcp::Call& call, std::string uri) override;
   Task<cove::mcp::Or<std::string>> watch(cove::mcp::Call& call, std::string uri) override;
   Task<std::vector<std::string>> suggest(cove::mcp::Call& call, std::string variable,
@@ -43,9 +43,9 @@ class FileResources : public Resources {
   Task<> follow(std::shared_ptr<sandbox::Sandbox> sandbox, std::string tenant, std::string session);
   [[nodiscard]] bool wanted(const std::string& tenant, const std::string& session) const;
 
-  Workshop& workshop_;
+  ToolContext& context_;
   cove::mcp::Notifier& notifier_;
-  // Tenant, session. Shared with those who look: one may be let go after us, when the server ends.
+  // Tenant and session. Shared with the watching tasks, which may outlive this at shutdown.
   using Watched = std::set<std::pair<std::string, std::string>>;
   std::shared_ptr<Watched> watched_ = std::make_shared<Watched>();
 };

@@ -14,7 +14,7 @@ struct Row {
 class WorkspaceAddress : public testing::TestWithParam<Row> {};
 
 TEST_P(WorkspaceAddress, NamesAFileOrNothing) {
-  const auto place = workspace_place(GetParam().given);
+  const auto place = parse_workspace_uri(GetParam().given);
   EXPECT_EQ(place ? place->session : "", GetParam().session);
   EXPECT_EQ(place ? place->path : "", GetParam().path);
 }

@@ -17,7 +17,7 @@ using cove::mcp::Or;
 // --- write_file
 
 Result<std::string> content_of(const json::object& arguments) {
-  COVE_TRY(auto content, needed_text(arguments, "content"));
+  COVE_TRY(auto content, required_text(arguments, "content"));
   COVE_TRY(const auto encoding, text_argument(arguments, "encoding"));
   if (!encoding || *encoding == "utf-8") return content;
   if (*encoding != "base64") return fail(Errc::invalid, "Invalid argument: encoding must be utf-8 or base64");
@@ -27,22 +27,22 @@ Result<std::string> content_of(const json::object& arguments) {
   return std::move(*bytes);
 }
 
-Task<Or<>> write_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+Task<Or<>> write_file(ToolContext& context, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tool_error(target.error().message);
-  const auto path = workspace_path(arguments, Whole::no);
+  const auto path = workspace_path(arguments, Root::refused);
   if (!path) co_return tool_error(path.error().message);
   auto content = content_of(arguments);
   if (!content) co_return tool_error(content.error().message);
   const auto append = flag_argument(arguments, "append");
   if (!append) co_return tool_error(append.error().message);
-  const auto session = co_await workshop.sessions.open(call, target->name, target->language);
+  const auto session = co_await context.sessions.open(call, target->name, target->language);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   const auto mode = *append ? sandbox::WriteMode::append : sandbox::WriteMode::replace;
   const auto written = co_await files.write(*path, std::move(*content), mode);
-  if (!written) co_return tool_error(file_trouble(written.error()));
-  auto result = answer(fmt::format("/workspace/{} has {} bytes now.\nSession: {}", *path, written->size, session->id),
+  if (!written) co_return tool_error(file_error_text(written.error()));
+  auto result = answer(fmt::format("/workspace/{} now has {} bytes.\nSession: {}", *path, written->size, session->id),
                        {{"session_id", session->id},
                         {"path", *path},
                         {"size", written->size},
@@ -51,7 +51,22 @@ Task<Or<>> write_file(Workshop& workshop, Call& call, json::object arguments) {
   co_return result;
 }
 
-// --- list_files
+// --- list_files and delete_file
+
+struct TreeRequest {
+  SessionArgument session;
+  std::string path;
+  sandbox::Recursive recursive = sandbox::Recursive::no;
+};
+
+Result<TreeRequest> parse_tree(const ToolContext& context, const json::object& arguments, Root root) {
+  TreeRequest request;
+  COVE_TRY(request.session, session_argument(arguments, context.languages));
+  COVE_TRY(request.path, workspace_path(arguments, root));
+  COVE_TRY(const auto recursive, flag_argument(arguments, "recursive"));
+  if (recursive) request.recursive = sandbox::Recursive::yes;
+  return request;
+}
 
 json::object shown(const sandbox::FileEntry& entry) {
   json::object one{{"path", entry.path}, {"type", entry.type}, {"size", entry.size}, {"modified", entry.modified}};
@@ -65,49 +80,39 @@ std::string line_of(const sandbox::FileEntry& entry) {
   return fmt::format("{}  {}\n", entry.path, entry.type == "file" ? fmt::format("{} bytes", entry.size) : entry.type);
 }
 
-Task<Or<>> list_files(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return tool_error(target.error().message);
-  const auto path = workspace_path(arguments, Whole::yes);
-  if (!path) co_return tool_error(path.error().message);
-  const auto recursive = flag_argument(arguments, "recursive");
-  if (!recursive) co_return tool_error(recursive.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
+Task<Or<>> list_files(ToolContext& context, Call& call, json::object arguments) {
+  const auto request = parse_tree(context, arguments, Root::allowed);
+  if (!request) co_return tool_error(request.error().message);
+  const auto session = co_await context.sessions.open_existing(call, request->session);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
-  const auto listing = co_await files.list(*path, *recursive ? sandbox::Recursive::yes : sandbox::Recursive::no);
-  if (!listing) co_return tool_error(file_trouble(listing.error()));
+  const auto listing = co_await files.list(request->path, request->recursive);
+  if (!listing) co_return tool_error(file_error_text(listing.error()));
   json::array entries;
   std::string text;
   for (const auto& entry : listing->entries) {
     entries.push_back(shown(entry));
     text += line_of(entry);
   }
-  if (text.empty()) text = "(nothing)\n";
-  if (listing->truncated) text += "[there is more: list a directory in it]\n";
+  if (text.empty()) text = "(empty)\n";
+  if (listing->truncated) text += "[truncated: list a subdirectory to see more]\n";
   text += "Session: " + session->id;
   co_return answer(std::move(text), {{"session_id", session->id},
-                                     {"path", *path},
+                                     {"path", request->path},
                                      {"entries", std::move(entries)},
                                      {"truncated", listing->truncated}});
 }
 
-// --- delete_file
-
-Task<Or<>> delete_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
-  if (!target) co_return tool_error(target.error().message);
-  const auto path = workspace_path(arguments, Whole::no);
-  if (!path) co_return tool_error(path.error().message);
-  const auto recursive = flag_argument(arguments, "recursive");
-  if (!recursive) co_return tool_error(recursive.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
+Task<Or<>> delete_file(ToolContext& context, Call& call, json::object arguments) {
+  const auto request = parse_tree(context, arguments, Root::refused);
+  if (!request) co_return tool_error(request.error().message);
+  const auto session = co_await context.sessions.open_existing(call, request->session);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
-  const auto removed = co_await files.remove(*path, *recursive ? sandbox::Recursive::yes : sandbox::Recursive::no);
-  if (!removed) co_return tool_error(file_trouble(removed.error()));
-  co_return answer(fmt::format("/workspace/{} is deleted.\nSession: {}", *path, session->id),
-                   {{"session_id", session->id}, {"path", *path}, {"deleted", true}});
+  const auto removed = co_await files.remove(request->path, request->recursive);
+  if (!removed) co_return tool_error(file_error_text(removed.error()));
+  co_return answer(fmt::format("Deleted /workspace/{}.\nSession: {}", request->path, session->id),
+                   {{"session_id", session->id}, {"path", request->path}, {"deleted", true}});
 }
 
 }  // namespace
@@ -118,21 +123,19 @@ Tool write_file_tool(const config::Languages& languages) {
       {"name", "write_file"},
       {"title", "Write a file"},
       {"description",
-       "Writes a file into the workspace of a session, where code of that session finds it: /workspace is its working "
-       "directory. Directories on the way are made; a file that is there is replaced, or added to with append. It "
-       "stays "
+       "Writes a file into a session's workspace, /workspace, which is the working directory of code in that session. "
+       "Creates missing directories. Replaces an existing file, or adds to its end if append is true. The file is kept "
        "until the session ends."},
-      {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
-                              {"content", property("string", "All of it")},
-                              {"encoding", one_of({"utf-8", "base64"}, "base64 for what is not text")},
-                              {"append", property("boolean", "Add to the end of the file")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"path", "content"})},
+      {"inputSchema", session_schema(languages,
+                                     {{"path", property("string", "Relative to /workspace")},
+                                      {"content", property("string", "The whole content")},
+                                      {"encoding", one_of({"utf-8", "base64"}, "base64 for binary data")},
+                                      {"append", property("boolean", "Add to the end of an existing file")}},
+                                     {"path", "content"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "Relative to /workspace")},
-                               {"size", property("integer", "Bytes the file has now")},
-                               {"uri", property("string", "The file as a resource")}},
+                               {"size", property("integer", "Size of the file in bytes")},
+                               {"uri", property("string", "Resource URI of the file")}},
                               {"session_id", "path", "size", "uri"})},
       {"annotations", annotations({.idempotent = true})}};
   tool.run = write_file;
@@ -144,25 +147,25 @@ Tool list_files_tool(const config::Languages& languages) {
   const auto entry = schema({{"path", property("string", "Relative to /workspace")},
                              {"type", one_of({"file", "directory", "symlink", "other"}, "")},
                              {"size", property("integer", "Bytes")},
-                             {"modified", property("string", "2026-01-31T12:00:00.000Z")},
-                             {"target", property("string", "Of a symlink")}},
+                             {"modified", property("string", "Time of the last change, as 2026-01-31T12:00:00.000Z")},
+                             {"target", property("string", "Target of a symlink")}},
                             {"path", "type", "size"});
   Tool tool;
   tool.definition = {
       {"name", "list_files"},
       {"title", "List files"},
       {"description",
-       "Lists a directory of a session's workspace, with recursive also what is in the directories in it: 1000 entries "
-       "at the most, in the order of their names."},
-      {"inputSchema", schema({{"path", property("string", "Relative to /workspace; without it all of the workspace")},
-                              {"recursive", property("boolean", "Also what is in directories")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {})},
+       "Lists a directory in a session's workspace; with recursive, its subdirectories too. Returns at most 1000 "
+       "entries, sorted by name."},
+      {"inputSchema",
+       session_schema(languages,
+                      {{"path", property("string", "Relative to /workspace; the workspace itself if omitted")},
+                       {"recursive", property("boolean", "Include subdirectories")}},
+                      {})},
       {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"path", property("string", "What was listed, relative to /workspace")},
+                               {"path", property("string", "The listed directory, relative to /workspace")},
                                {"entries", list_of(entry, "")},
-                               {"truncated", property("boolean", "There are more")}},
+                               {"truncated", property("boolean", "There are more entries")}},
                               {"session_id", "path", "entries", "truncated"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = list_files;
@@ -171,22 +174,21 @@ Tool list_files_tool(const config::Languages& languages) {
 
 Tool delete_file_tool(const config::Languages& languages) {
   Tool tool;
-  tool.definition = {{"name", "delete_file"},
-                     {"title", "Delete a file"},
-                     {"description",
-                      "Deletes a file, a link or an empty directory of a session's workspace; with recursive a "
-                      "directory and everything "
-                      "in it. It cannot be taken back."},
-                     {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
-                                             {"recursive", property("boolean", "A directory with all that is in it")},
-                                             {"session_id", session_property()},
-                                             {"language", language_property(languages, "python")}},
-                                            {"path"})},
-                     {"outputSchema", schema({{"session_id", property("string", "")},
-                                              {"path", property("string", "Relative to /workspace")},
-                                              {"deleted", property("boolean", "")}},
-                                             {"session_id", "path", "deleted"})},
-                     {"annotations", annotations({.destructive = true, .idempotent = true})}};
+  tool.definition = {
+      {"name", "delete_file"},
+      {"title", "Delete a file"},
+      {"description",
+       "Deletes a file, a link or an empty directory in a session's workspace; with recursive, a directory and "
+       "everything in it. This cannot be undone."},
+      {"inputSchema", session_schema(languages,
+                                     {{"path", property("string", "Relative to /workspace")},
+                                      {"recursive", property("boolean", "Delete a directory with everything in it")}},
+                                     {"path"})},
+      {"outputSchema", schema({{"session_id", property("string", "")},
+                               {"path", property("string", "Relative to /workspace")},
+                               {"deleted", property("boolean", "")}},
+                              {"session_id", "path", "deleted"})},
+      {"annotations", annotations({.destructive = true, .idempotent = true})}};
   tool.run = delete_file;
   tool.makes_files = true;
   return tool;

@@ -19,18 +19,18 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxAtOnce = 50;
-constexpr std::size_t kMaxOutput = std::size_t{4} << 10;  // of what pip printed last
-constexpr milliseconds kLook{100};
+constexpr std::size_t kMaxOutput = std::size_t{4} << 10;  // the end of pip's output
+constexpr milliseconds kPollInterval{100};
 constexpr std::chrono::seconds kHeartbeat{2};
 
 Result<std::vector<packages::Package>> packages_argument(const json::object& arguments) {
-  COVE_TRY(const auto given, texts_argument(arguments, "packages"));
+  COVE_TRY(const auto given, strings_argument(arguments, "packages"));
   if (given.empty()) return fail(Errc::invalid, "Missing required parameter: packages");
   if (given.size() > kMaxAtOnce)
     return fail(Errc::invalid, fmt::format("Invalid argument: packages has more than {} entries", kMaxAtOnce));
   std::vector<packages::Package> packages;
   for (const auto& text : given) {
-    // "numpy>=1.2,<2": a name, and what is to be said of its version.
+    // "numpy>=1.2,<2": a name, then its version specifiers.
     const auto end = std::min(text.find_first_of("=<>!~ "), text.size());
     const auto version = std::min(text.find_first_not_of(' ', end), text.size());
     packages::Package package{.name = text.substr(0, end), .version = text.substr(version)};
@@ -41,8 +41,8 @@ Result<std::vector<packages::Package>> packages_argument(const json::object& arg
   return packages;
 }
 
-Result<packages::InstallRequest> parse(const Workshop& workshop, const json::object& arguments) {
-  const auto config = workshop.services.config();
+Result<packages::InstallRequest> parse(const ToolContext& context, const json::object& arguments) {
+  const auto config = context.services.config();
   packages::InstallRequest request;
   COVE_TRY(request.packages, packages_argument(arguments));
   COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
@@ -62,36 +62,29 @@ Question question_of(const packages::InstallRequest& request) {
                                 schema({{"install", std::move(install)}}, {"install"}));
 }
 
-bool agreed(const cove::mcp::Answers& answers) {
-  const auto* form = cove::mcp::accepted(answers, "install");
-  if (form == nullptr) return false;
-  const auto* value = form->if_contains("install");
-  return value != nullptr && value->is_bool() && value->as_bool();
-}
-
 bool is_over(const sandbox::Sandbox& sandbox) {
   return sandbox.state() == sandbox::State::deleting || sandbox.state() == sandbox::State::gone;
 }
 
-// To its end, or that of whoever waits for it: what is being fetched for it may take a while to notice.
-Task<json::object> wait(Workshop& workshop, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
-  auto& installs = workshop.services.installs;
-  auto told = Clock::now();
+// Returns when the installation ends or the call is cancelled; a download in progress may notice that later.
+Task<json::object> wait(ToolContext& context, Call& call, std::shared_ptr<sandbox::Sandbox> sandbox) {
+  auto& installs = context.services.installs;
+  auto last_progress = Clock::now();
   while (true) {
     auto status = installs.status(*sandbox);
-    const auto word = text_of(status, "status");
-    if (word != "pending" && word != "installing") co_return status;
+    const auto state = text_of(status, "status");
+    if (state != "pending" && state != "installing") co_return status;
     if (call.cancelled()) installs.cancel(*sandbox);
     if (call.cancelled() || is_over(*sandbox)) co_return json::object();
-    if (Clock::now() >= told + kHeartbeat) {
-      told = Clock::now();
-      call.progress(word);
+    if (Clock::now() >= last_progress + kHeartbeat) {
+      last_progress = Clock::now();
+      call.progress(state);
     }
-    co_await call.changed().wait_until(Clock::now() + kLook);
+    co_await call.changed().wait_until(Clock::now() + kPollInterval);
   }
 }
 
-json::array named(const json::object& status) {
+json::array installed_packages(const json::object& status) {
   json::array out;
   const auto* list = status.if_contains("installed");
   if (list == nullptr || !list->is_array()) return out;
@@ -116,7 +109,7 @@ json::object failed(const json::object& status) {
 }
 
 json::object done(const Session& session, const json::object& status) {
-  auto installed = named(status);
+  auto installed = installed_packages(status);
   std::string names;
   for (const auto& one : installed)
     names += fmt::format("\n{} {}", std::string_view(one.at("name").as_string()),
@@ -125,24 +118,24 @@ json::object done(const Session& session, const json::object& status) {
                 {{"session_id", session.id}, {"installed", std::move(installed)}});
 }
 
-Task<Or<>> install(Workshop& workshop, Call& call, json::object arguments) {
-  auto request = parse(workshop, arguments);
+Task<Or<>> install(ToolContext& context, Call& call, json::object arguments) {
+  auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
   const auto name = text_argument(arguments, "session_id");
   if (!name) co_return tool_error(name.error().message);
   const auto question = question_of(*request);
-  if (workshop.services.config()->mcp.ask_before_install && call.can_ask(question)) {
+  if (context.services.config()->mcp.ask_before_install && call.can_ask(question)) {
     std::vector<Question> questions{question};
     auto asked = co_await call.ask(std::move(questions));
     if (!asked) co_return asked.error();
-    if (!agreed(*asked))
-      co_return tool_error("Nothing was installed: the user did not agree. Do without these packages.");
+    if (!cove::mcp::agreed(*asked, "install"))
+      co_return tool_error("Nothing was installed: the user did not agree. Continue without these packages.");
   }
-  const auto session = co_await workshop.sessions.open(call, name->value_or(""), "python");
+  const auto session = co_await context.sessions.open(call, name->value_or(""), "python");
   if (!session) co_return tool_error(session.error().message);
-  if (const auto begun = workshop.services.installs.begin(session->sandbox, std::move(*request)); !begun)
+  if (const auto begun = context.services.installs.begin(session->sandbox, std::move(*request)); !begun)
     co_return tool_error(begun.error().message);
-  const auto status = co_await wait(workshop, call, session->sandbox);
+  const auto status = co_await wait(context, call, session->sandbox);
   if (text_of(status, "status") != "completed") co_return failed(status);
   co_return done(*session, status);
 }
@@ -159,18 +152,17 @@ Tool install_tool(const config::Languages& /*languages*/) {
       {"name", "install_packages"},
       {"title", "Install Python packages"},
       {"description",
-       "Installs Python packages from an index into a session, where they stay until it ends; Python code of the "
-       "session "
-       "can import them at once. Only wheels, up to 50 packages a call. numpy, pandas and matplotlib are usually there "
-       "already. The code in the session has no network, also while this runs."},
-      {"inputSchema",
-       schema({{"packages", list_of({{"type", "string"}}, "As for pip: \"name\", \"name==1.2\", \"name>=1,<2\"")},
-               {"timeout", property("number", "Seconds it may take")},
-               {"index_url", property("string", "A package index other than the server's own")},
-               {"session_id", session_property()}},
-              {"packages"})},
+       "Installs Python packages from a package index into a session; Python code in that session can import them at "
+       "once, until the session ends. Wheels only, at most 50 packages a call. numpy, pandas and matplotlib are "
+       "usually preinstalled. Code in the session has no network access, even during the installation."},
+      {"inputSchema", schema({{"packages", list_of({{"type", "string"}},
+                                                   "Requirements as for pip: \"name\", \"name==1.2\", \"name>=1,<2\"")},
+                              {"timeout", property("number", "Time limit in seconds")},
+                              {"index_url", property("string", "A package index to use instead of the server's")},
+                              {"session_id", session_property()}},
+                             {"packages"})},
       {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"installed", list_of(package, "All that was installed into the session until now")}},
+                               {"installed", list_of(package, "All packages installed into the session so far")}},
                               {"session_id", "installed"})},
       {"annotations", std::move(hints)}};
   tool.run = install;

@@ -19,12 +19,12 @@ using sandbox::Reason;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{100};
-constexpr milliseconds kGrace{500};  // for a cell to end when its time is over
+constexpr milliseconds kPollInterval{100};
+constexpr milliseconds kGrace{500};  // for a cell to stop at its time limit
 
 struct Interpreter {
   std::shared_ptr<Kernel> kernel;
-  std::string end_of_the_last;  // how the one before it ended, if there was one
+  std::string previous_end;  // how the previous interpreter ended; "" if there was none
 };
 
 Task<Result<Interpreter>> interpreter_of(Services& services, std::shared_ptr<sandbox::Sandbox> sandbox,
@@ -37,7 +37,7 @@ Task<Result<Interpreter>> interpreter_of(Services& services, std::shared_ptr<san
       found.kernel = kernel;
       co_return found;
     }
-    found.end_of_the_last = kernel->how_it_died();
+    found.previous_end = kernel->how_it_died();
     co_await kernels.remove(sandbox, kernel);
   }
   auto started = co_await kernels.start(sandbox, {.language = language});
@@ -46,7 +46,7 @@ Task<Result<Interpreter>> interpreter_of(Services& services, std::shared_ptr<san
   co_return found;
 }
 
-// What a run in an interpreter says, event by event.
+// Turns the events of an execution into output, images and errors.
 class EventReader {
  public:
   EventReader(OutputReporter& reporter, RunOutcome& to)
@@ -54,11 +54,12 @@ class EventReader {
 
   void read(const sandbox::ExecutionEvent& event) {
     if (event.type == "stdout" || event.type == "stderr")
-      reporter_.add(event.type == "stdout" ? Line::Stream::out : Line::Stream::err, text_of(event.content, "text"));
+      reporter_.add(event.type == "stdout" ? OutputLine::Stream::out : OutputLine::Stream::err,
+                    text_of(event.content, "text"));
     else if (event.type == "display" || event.type == "result")
       show(event.content);
     else if (event.type == "input_request")
-      reporter_.add(Line::Stream::out, text_of(event.content, "prompt"));
+      reporter_.add(OutputLine::Stream::out, text_of(event.content, "prompt"));
     else if (event.type == "error")
       read_error(event.content);
   }
@@ -70,13 +71,13 @@ class EventReader {
     for (const auto* mime : {"image/png", "image/jpeg"}) {
       auto image = text_of(data->as_object(), mime);
       std::erase(image, '\n');
-      // What is no base64 is no image.
+      // Invalid base64 is not an image.
       if (!image.empty() && from_base64(image)) return add_image({.mime = mime, .base64 = std::move(image)});
     }
     if (const auto svg = text_of(data->as_object(), "image/svg+xml"); !svg.empty())
       return add_image({.mime = "image/svg+xml", .base64 = base64(svg)});
     if (const auto text = text_of(data->as_object(), "text/plain"); !text.empty())
-      reporter_.add(Line::Stream::out, text.ends_with('\n') ? text : text + "\n");
+      reporter_.add(OutputLine::Stream::out, text.ends_with('\n') ? text : text + "\n");
   }
 
   void add_image(Image image) {
@@ -99,7 +100,7 @@ class EventReader {
         if (line.is_string()) trace += std::string(line.as_string()) + "\n";
       }
     }
-    reporter_.add(Line::Stream::err, trace);
+    reporter_.add(OutputLine::Stream::err, trace);
   }
 
   OutputReporter& reporter_;
@@ -108,7 +109,7 @@ class EventReader {
   std::size_t held_ = 0;
 };
 
-// sys.exit(3) is an exit with 3; sys.exit("text") says so and is one with 1. Node says itself what it would exit with.
+// As for a program: sys.exit(3) gives 3, sys.exit("text") writes the text to stderr and gives 1. Node reports its code.
 int exit_code_of(const RunRecord& record, const json::object& reply, OutputReporter& reporter) {
   if (const auto* code = reply.if_contains("exit_code"); code != nullptr && code->is_int64())
     return static_cast<int>(code->as_int64() & 0xFF);
@@ -119,7 +120,7 @@ int exit_code_of(const RunRecord& record, const json::object& reply, OutputRepor
   int code = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), code);
   if (wrong == std::errc() && end == text.data() + text.size()) return code & 0xFF;
-  reporter.add(Line::Stream::err, text + "\n");
+  reporter.add(OutputLine::Stream::err, text + "\n");
   return 1;
 }
 
@@ -133,16 +134,15 @@ void judge(const sandbox::ExecutionEnd& end, const Kernel& kernel, OutputReporte
     case Reason::timeout:
       record.timed_out = true;
       record.exit_code = -1;
-      record.notes.emplace_back(
-          dead ? "the interpreter did not stop when its time was over and was killed: variables are "
-                 "gone, files are kept"
-               : "the interpreter was interrupted: variables are kept");
+      record.notes.emplace_back(dead ? "the interpreter did not stop at its time limit and was killed: variables are "
+                                       "lost, files are kept"
+                                     : "the interpreter was interrupted: variables are kept");
       break;
     default:
       record.exit_code = end.exit_status.value_or(128 + SIGKILL);
       record.signal = guest::signal_name(end.signal);
       if (!end.note.empty()) record.notes.push_back("the interpreter ended: " + end.note);
-      if (dead) record.notes.emplace_back("the next call begins with a new interpreter, without variables");
+      if (dead) record.notes.emplace_back("the next call starts a new interpreter, without variables");
   }
   if (record.error_type == "SystemExit") record.error_type.clear();
 }
@@ -161,15 +161,15 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
   }
   if (!interpreter) co_return tl::unexpected<Error>(interpreter.error());
   const auto kernel = interpreter->kernel;
-  if (!interpreter->end_of_the_last.empty())
+  if (!interpreter->previous_end.empty())
     outcome.record.notes.push_back(
-        fmt::format("the interpreter of this session had ended ({}): this is a new one, without its variables",
-                    interpreter->end_of_the_last));
+        fmt::format("the session's interpreter had ended ({}); this is a new interpreter, without the old variables",
+                    interpreter->previous_end));
   sandbox::ExecuteRequest cell;
   cell.code = std::move(request.code);
   cell.timeout = request.timeout;
   cell.limits.output_bytes = limit;
-  cell.allow_stdin = true;  // and there is none: its end
+  cell.allow_stdin = true;  // every request for input is answered with end of file
   cell.watch = true;
   cell.grace = kGrace;
   if (!request.filename.empty()) cell.file = "/workspace/" + request.filename;
@@ -183,11 +183,11 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
     const auto& events = execution->events();
     for (; seen < events.size(); ++seen) reader.read(events[seen]);
     execution->mark_read(seen);
-    reporter.tell();
+    reporter.report();
     if (execution->end()) break;
     if (execution->waits_for_input()) [[maybe_unused]]
       const auto told = kernel->reply_input(std::nullopt);
-    co_await execution->changed().wait_until(Clock::now() + kLook);
+    co_await execution->changed().wait_until(Clock::now() + kPollInterval);
     if (call.cancelled()) kernel->cancel(execution, Reason::cancelled);
   }
   const auto& end = *execution->end();

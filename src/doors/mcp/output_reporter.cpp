@@ -14,23 +14,24 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPace{100};
 constexpr std::chrono::seconds kHeartbeat{5};
-constexpr std::size_t kTail = 1024;                   // of output, in one word of progress
-constexpr std::size_t kMaxLines = 2000;               // as blocks of their own
-constexpr std::size_t kMaxBlocks = kMaxLines + 1000;  // with those that hold several
+constexpr std::size_t kTail = 1024;                   // of output, in one progress message
+constexpr std::size_t kMaxLines = 2000;               // with a block each
+constexpr std::size_t kMaxBlocks = kMaxLines + 1000;  // including blocks of several lines
 
 }  // namespace
 
-void OutputReporter::add(Line::Stream stream, std::string_view text) {
-  auto& whole = stream == Line::Stream::out ? record_.out : record_.err;
-  const auto kept = text.substr(0, most_ - std::min(most_, whole.size()));
-  if (kept.size() < text.size()) (stream == Line::Stream::out ? record_.out_truncated : record_.err_truncated) = true;
+void OutputReporter::add(OutputLine::Stream stream, std::string_view text) {
+  auto& whole = stream == OutputLine::Stream::out ? record_.out : record_.err;
+  const auto kept = text.substr(0, max_bytes_ - std::min(max_bytes_, whole.size()));
+  if (kept.size() < text.size())
+    (stream == OutputLine::Stream::out ? record_.out_truncated : record_.err_truncated) = true;
   whole += kept;
   if (call_.wants_progress()) {
-    news_ += kept;
-    if (news_.size() > 2 * kTail) news_.erase(0, news_.size() - kTail);
+    unreported_ += kept;
+    if (unreported_.size() > 2 * kTail) unreported_.erase(0, unreported_.size() - kTail);
   }
   log(stream, kept);
-  auto& part = stream == Line::Stream::out ? out_part_ : err_part_;
+  auto& part = stream == OutputLine::Stream::out ? out_part_ : err_part_;
   std::size_t at = 0;
   for (auto end = kept.find('\n'); end != std::string_view::npos; end = kept.find('\n', at)) {
     part += kept.substr(at, end - at);
@@ -41,15 +42,15 @@ void OutputReporter::add(Line::Stream stream, std::string_view text) {
   part += kept.substr(at);
 }
 
-void OutputReporter::add_line(Line::Stream stream, std::string_view text) {
-  ++(stream == Line::Stream::out ? record_.out_lines : record_.err_lines);
+void OutputReporter::add_line(OutputLine::Stream stream, std::string_view text) {
+  ++(stream == OutputLine::Stream::out ? record_.out_lines : record_.err_lines);
   if (text.ends_with('\r')) text.remove_suffix(1);
   if (record_.lines_cut) return;
   const auto shown = replace_invalid_utf8(text);
   record_.not_utf8 = record_.not_utf8 || shown != text;
-  const auto fits = fitting(shown, room_);
-  room_ -= std::min(room_, escaped_size(fits) + 2);
-  record_.lines_cut = fits.size() < shown.size() || room_ == 0;
+  const auto fits = fitting(shown, line_bytes_left_);
+  line_bytes_left_ -= std::min(line_bytes_left_, escaped_size(fits) + 2);
+  record_.lines_cut = fits.size() < shown.size() || line_bytes_left_ == 0;
   const bool alone = record_.lines.size() < kMaxLines;
   if (!alone && record_.lines.back().several && record_.lines.back().stream == stream) {
     record_.lines.back().text += '\n';
@@ -61,23 +62,23 @@ void OutputReporter::add_line(Line::Stream stream, std::string_view text) {
   }
 }
 
-void OutputReporter::tell() {
+void OutputReporter::report() {
   const auto now = Clock::now();
-  if (!call_.wants_progress() || now < last_ + kPace || (news_.empty() && now < last_ + kHeartbeat)) return;
+  if (!call_.wants_progress() || now < last_ + kPace || (unreported_.empty() && now < last_ + kHeartbeat)) return;
   last_ = now;
-  if (news_.size() > kTail) news_.erase(0, news_.size() - kTail);
-  call_.progress(news_.empty() ? "running" : replace_invalid_utf8(news_));
-  news_.clear();
+  if (unreported_.size() > kTail) unreported_.erase(0, unreported_.size() - kTail);
+  call_.progress(unreported_.empty() ? "running" : replace_invalid_utf8(unreported_));
+  unreported_.clear();
 }
 
 void OutputReporter::finish() {
-  if (!out_part_.empty()) add_line(Line::Stream::out, out_part_);
-  if (!err_part_.empty()) add_line(Line::Stream::err, err_part_);
+  if (!out_part_.empty()) add_line(OutputLine::Stream::out, out_part_);
+  if (!err_part_.empty()) add_line(OutputLine::Stream::err, err_part_);
 }
 
-void OutputReporter::log(Line::Stream stream, std::string_view text) {
+void OutputReporter::log(OutputLine::Stream stream, std::string_view text) {
   if (!call_.wants_log(Level::info) || text.empty()) return;
-  const auto* name = stream == Line::Stream::out ? "stdout" : "stderr";
+  const auto* name = stream == OutputLine::Stream::out ? "stdout" : "stderr";
   call_.log(Level::info, fmt::format("{}.{}", tool_, name),
             json::object{{"text", replace_invalid_utf8(text)}, {"requestId", call_.id}});
 }
@@ -85,10 +86,10 @@ void OutputReporter::log(Line::Stream stream, std::string_view text) {
 Task<> read_to_end(run::Run& run, OutputReporter& reporter) {
   while (auto batch = co_await run.next()) {
     for (const auto& event : batch->events) {
-      if (event.kind == sandbox::Event::Kind::out) reporter.add(Line::Stream::out, event.bytes);
-      if (event.kind == sandbox::Event::Kind::err) reporter.add(Line::Stream::err, event.bytes);
+      if (event.kind == sandbox::Event::Kind::out) reporter.add(OutputLine::Stream::out, event.bytes);
+      if (event.kind == sandbox::Event::Kind::err) reporter.add(OutputLine::Stream::err, event.bytes);
     }
-    reporter.tell();
+    reporter.report();
     if (batch->over) co_return;
   }
 }

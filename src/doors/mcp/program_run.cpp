@@ -1,4 +1,4 @@
-// Code as a program of its own, in the workspace of a session.
+// Runs code as a program in a session's workspace.
 #include <algorithm>
 
 #include "doors/mcp/output_reporter.hpp"
@@ -11,7 +11,7 @@ namespace {
 using cove::mcp::Call;
 using sandbox::Reason;
 
-constexpr int kNotFound = 127;  // as shells say it
+constexpr int kNotFound = 127;  // exit code of a shell
 
 void judge(const sandbox::ProcessEnd& end, const config::Language& language, RunRecord& record) {
   record.duration = end.wall;
@@ -24,7 +24,7 @@ void judge(const sandbox::ProcessEnd& end, const config::Language& language, Run
     record.exit_code = -1;
     record.signal.clear();
   }
-  // Ours calls the language's own, and says so when that is missing.
+  // A runner of ours reports when the language's own command is missing.
   const bool ours = language.command.front().starts_with("/cove/bin/");
   if (ours && end.exit_status == kNotFound && record.out.empty() && record.err.starts_with("Command not found: ")) {
     record.not_started = true;
@@ -39,7 +39,7 @@ Task<Result<RunOutcome>> run_program(Services& services, Call& call, Session& se
   const auto limit = services.config()->exec.output_limit_bytes;
   const auto language = request.language;
   auto variables = trace_variables(call);
-  std::ranges::move(request.variables, std::back_inserter(variables));  // those that were asked for win
+  std::ranges::move(request.variables, std::back_inserter(variables));  // the request's variables win
   run::Spec spec{.process = {.variables = std::move(variables),
                              .timeout = request.timeout,
                              .output_limit = limit,

@@ -15,9 +15,10 @@ using cove::mcp::Call;
 using cove::mcp::Or;
 
 constexpr std::uint64_t kUsualRead = std::uint64_t{64} << 10;
-constexpr std::uint64_t kMaxRead = std::uint64_t{512} << 10;  // twice in an answer, and each byte may need six
+constexpr std::uint64_t kMaxRead = std::uint64_t{512}
+                                   << 10;  // an answer has it twice, and JSON may need six bytes for one
 constexpr std::uint64_t kMaxImage = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMaxScanned = std::uint64_t{64} << 20;  // in search of a line
+constexpr std::uint64_t kMaxScanned = std::uint64_t{64} << 20;  // read at most, to find a line
 
 struct ReadRequest {
   std::string path;
@@ -25,18 +26,18 @@ struct ReadRequest {
   std::uint64_t limit = kUsualRead;
   std::optional<std::uint64_t> first_line;
   std::uint64_t last_line = UINT64_MAX;
-  bool whole = true;  // no part was asked for
+  bool whole = true;  // neither lines nor a range of bytes were given
 };
 
 Result<ReadRequest> parse_read(const json::object& arguments) {
   ReadRequest request;
-  COVE_TRY(request.path, workspace_path(arguments, Whole::no));
-  COVE_TRY(const auto offset, whole_argument(arguments, "offset", {.least = 0, .most = std::uint64_t{1} << 50}));
-  COVE_TRY(const auto limit, whole_argument(arguments, "limit", {.least = 1, .most = kMaxRead}));
-  COVE_TRY(const auto first, whole_argument(arguments, "first_line", {.least = 1, .most = std::uint64_t{1} << 50}));
-  COVE_TRY(const auto last, whole_argument(arguments, "last_line", {.least = 1, .most = std::uint64_t{1} << 50}));
+  COVE_TRY(request.path, workspace_path(arguments, Root::refused));
+  COVE_TRY(const auto offset, integer_argument(arguments, "offset", {.min = 0, .max = std::uint64_t{1} << 50}));
+  COVE_TRY(const auto limit, integer_argument(arguments, "limit", {.min = 1, .max = kMaxRead}));
+  COVE_TRY(const auto first, integer_argument(arguments, "first_line", {.min = 1, .max = std::uint64_t{1} << 50}));
+  COVE_TRY(const auto last, integer_argument(arguments, "last_line", {.min = 1, .max = std::uint64_t{1} << 50}));
   if ((first || last) && offset)
-    return fail(Errc::invalid, "Invalid argument: offset cannot be given together with lines");
+    return fail(Errc::invalid, "Invalid argument: offset cannot be combined with first_line or last_line");
   request.whole = !offset && !limit && !first && !last;
   request.offset = offset.value_or(0);
   request.limit = limit.value_or(kUsualRead);
@@ -47,12 +48,12 @@ Result<ReadRequest> parse_read(const json::object& arguments) {
   return request;
 }
 
-// The lines that were asked for, of pieces as they come.
-class Lines {
+// Picks a range of lines out of a file that is read piece by piece.
+class LineRange {
  public:
-  Lines(std::uint64_t first, std::uint64_t last, std::uint64_t most) : first_(first), last_(last), most_(most) {}
+  LineRange(std::uint64_t first, std::uint64_t last, std::uint64_t most) : first_(first), last_(last), most_(most) {}
 
-  // False: that is enough.
+  // False when no more pieces are needed.
   bool take(std::string_view piece) {
     scanned += piece.size();
     while (!piece.empty()) {
@@ -72,7 +73,7 @@ class Lines {
 
   std::string text;
   std::uint64_t scanned = 0;
-  std::uint64_t last_taken = 0;  // 0: there is no such line
+  std::uint64_t last_taken = 0;  // 0: the file has no such line
   bool cut = false;
 
  private:
@@ -107,10 +108,10 @@ json::object with_note(json::object result, std::string note) {
 }
 
 Task<json::object> read_lines(SessionFiles& files, const Session& session, const ReadRequest& request) {
-  Lines lines(*request.first_line, request.last_line, request.limit);
+  LineRange lines(*request.first_line, request.last_line, request.limit);
   const auto size =
       co_await files.read_through(request.path, [&](std::string_view piece) { return lines.take(piece); });
-  if (!size) co_return tool_error(file_trouble(size.error()));
+  if (!size) co_return tool_error(file_error_text(size.error()));
   if (lines.scanned >= kMaxScanned && lines.last_taken == 0)
     co_return tool_error(fmt::format("first_line is not in the first {} bytes: use offset instead.", kMaxScanned));
   if (lines.last_taken == 0)
@@ -124,7 +125,7 @@ Task<json::object> read_lines(SessionFiles& files, const Session& session, const
   facts["last_line"] = lines.last_taken;
   facts["truncated"] = lines.cut;
   std::string note;
-  if (lines.cut) note = fmt::format("[cut in line {}: raise limit, or ask for fewer lines]", lines.last_taken);
+  if (lines.cut) note = fmt::format("[cut off in line {}: raise limit, or read fewer lines]", lines.last_taken);
   co_return with_note(answer(lines.text, std::move(facts)), std::move(note));
 }
 
@@ -136,14 +137,13 @@ Task<json::object> read_image(const Session& session, const ReadRequest& request
   facts["truncated"] = false;
   if (size > kMaxImage) {
     facts["truncated"] = true;
-    auto result =
-        answer(fmt::format("An image of {} bytes, which is more than the {} that are shown.", size, kMaxImage),
-               std::move(facts));
+    auto result = answer(fmt::format("This image has {} bytes; images over {} bytes are not shown.", size, kMaxImage),
+                         std::move(facts));
     result["content"].as_array().push_back(link_block(session.id, request.path, size));
     co_return result;
   }
   const auto piece = co_await files.read(request.path, 0, kMaxImage);
-  if (!piece) co_return tool_error(file_trouble(piece.error()));
+  if (!piece) co_return tool_error(file_error_text(piece.error()));
   auto result = answer(fmt::format("{} of {} bytes", type, piece->bytes.size()), std::move(facts));
   result["content"].as_array().push_back(image_block(piece->bytes, type));
   co_return result;
@@ -151,7 +151,7 @@ Task<json::object> read_image(const Session& session, const ReadRequest& request
 
 Task<json::object> read_piece(SessionFiles& files, const Session& session, const ReadRequest& request) {
   auto piece = co_await files.read(request.path, request.offset, request.limit);
-  if (!piece) co_return tool_error(file_trouble(piece.error()));
+  if (!piece) co_return tool_error(file_error_text(piece.error()));
   if (const auto type = image_type(piece->bytes); request.whole && !type.empty())
     co_return co_await read_image(session, request, files, type, piece->size);
   if (request.offset > piece->size)
@@ -159,7 +159,7 @@ Task<json::object> read_piece(SessionFiles& files, const Session& session, const
         fmt::format("Invalid argument: offset is after the end of the file, which has {} bytes", piece->size));
   auto from = request.offset;
   auto& bytes = piece->bytes;
-  // Nothing begins or ends in the middle of a character, if these are any.
+  // Text is cut between characters.
   std::size_t inside = 0;
   while (from > 0 && inside < bytes.size() && inside < 3 && (static_cast<unsigned char>(bytes[inside]) & 0xC0) == 0x80)
     ++inside;
@@ -179,17 +179,17 @@ Task<json::object> read_piece(SessionFiles& files, const Session& session, const
   std::string note;
   if (next < piece->size) {
     facts["next_offset"] = next;
-    note = fmt::format("[bytes {} to {} of {}: go on with offset {}]", from, next, piece->size, next);
+    note = fmt::format("[bytes {} to {} of {}: continue with offset {}]", from, next, piece->size, next);
   }
   co_return with_note(answer(readable ? bytes : "base64: " + base64(bytes), std::move(facts)), std::move(note));
 }
 
-Task<Or<>> read_file(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+Task<Or<>> read_file(ToolContext& context, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tool_error(target.error().message);
   const auto request = parse_read(arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto session = co_await workshop.sessions.open_existing(call, target->name, target->language);
+  const auto session = co_await context.sessions.open_existing(call, *target);
   if (!session) co_return tool_error(session.error().message);
   SessionFiles files(*session, call);
   if (request->first_line) co_return co_await read_lines(files, *session, *request);
@@ -204,30 +204,30 @@ Tool read_file_tool(const config::Languages& languages) {
       {"name", "read_file"},
       {"title", "Read a file"},
       {"description",
-       "Reads a file of a session's workspace. Without more, its first 64 KiB; ask for lines with first_line and "
-       "last_line, or for bytes with offset and limit (512 KiB at the most), and go on at next_offset. What is not "
-       "text "
-       "comes as base64, an image of up to 1 MiB as an image."},
-      {"inputSchema", schema({{"path", property("string", "Relative to /workspace")},
-                              {"first_line", property("integer", "Counted from 1")},
-                              {"last_line", property("integer", "This one included")},
-                              {"offset", property("integer", "The first byte, counted from 0")},
-                              {"limit", property("integer", "The most bytes, up to 524288; 65536 if not given")},
-                              {"session_id", session_property()},
-                              {"language", language_property(languages, "python")}},
-                             {"path"})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"path", property("string", "Relative to /workspace")},
-                               {"size", property("integer", "Bytes of the whole file")},
-                               {"mime_type", property("string", "")},
-                               {"encoding", one_of({"utf-8", "base64", "image"}, "image: it is beside this")},
-                               {"content", property("string", "")},
-                               {"offset", property("integer", "Of the first byte in content")},
-                               {"next_offset", property("integer", "Where it goes on, if it does")},
-                               {"first_line", property("integer", "")},
-                               {"last_line", property("integer", "The last one in content")},
-                               {"truncated", property("boolean", "There is more than was given")}},
-                              {"session_id", "path", "size", "encoding", "truncated"})},
+       "Reads a file in a session's workspace. By default it returns the first 64 KiB. Select lines with first_line "
+       "and last_line, or bytes with offset and limit (at most 512 KiB), and continue at next_offset. Binary data is "
+       "returned as base64, an image of up to 1 MiB as an image."},
+      {"inputSchema",
+       session_schema(languages,
+                      {{"path", property("string", "Relative to /workspace")},
+                       {"first_line", property("integer", "Counted from 1")},
+                       {"last_line", property("integer", "Inclusive")},
+                       {"offset", property("integer", "First byte, counted from 0")},
+                       {"limit", property("integer", "Maximum number of bytes, up to 524288; 65536 if omitted")}},
+                      {"path"})},
+      {"outputSchema",
+       schema({{"session_id", property("string", "")},
+               {"path", property("string", "Relative to /workspace")},
+               {"size", property("integer", "Bytes of the whole file")},
+               {"mime_type", property("string", "")},
+               {"encoding", one_of({"utf-8", "base64", "image"}, "image: the image is a content block of its own")},
+               {"content", property("string", "")},
+               {"offset", property("integer", "Offset of the first byte in content")},
+               {"next_offset", property("integer", "Where to continue; absent at the end of the file")},
+               {"first_line", property("integer", "")},
+               {"last_line", property("integer", "The last line in content")},
+               {"truncated", property("boolean", "The file has more")}},
+              {"session_id", "path", "size", "encoding", "truncated"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = read_file;
   return tool;

@@ -12,9 +12,9 @@
 
 namespace cove::doors::mcp {
 
-// What executions wrote, kept for a while so that what did not fit into an answer can be read: execution://ID/stdout
-// and execution://ID/stderr. Past its bound a tenant loses its own oldest; past the bound of all, the tenant that has
-// the most loses its oldest.
+// Keeps the output of executions for a while, so that what did not fit into an answer can be read:
+// execution://ID/stdout and execution://ID/stderr. A tenant over its bound loses its oldest outputs; over the bound for
+// all tenants, the tenant that holds the most loses its oldest.
 class RecentOutputs {
  public:
   struct Output {
@@ -22,21 +22,21 @@ class RecentOutputs {
     std::string tenant;
     std::string out;  // as it came: any bytes
     std::string err;
-    bool out_cut = false;  // the server was not allowed to keep more
+    bool out_cut = false;  // there was more than the output limit
     bool err_cut = false;
     std::chrono::steady_clock::time_point at;
   };
 
   explicit RecentOutputs(std::chrono::seconds age = std::chrono::hours(1)) : age_(age) {}
 
-  // A name nobody can guess.
+  // A random id that cannot be guessed.
   static std::string new_id();
   void keep(Output output, const UsageBounds& bounds);
   // Null when there is none, or it is another tenant's.
   [[nodiscard]] std::shared_ptr<const Output> find(std::string_view tenant, std::string_view id);
 
   [[nodiscard]] const Amount& held() const { return usage_.all(); }
-  // Because of a bound.
+  // How many were dropped because of a bound.
   [[nodiscard]] const std::uint64_t& evicted() const { return evicted_; }
 
  private:

@@ -12,14 +12,14 @@ namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Or;
 
-Task<Or<>> reset(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> reset(ToolContext& context, Call& call, json::object arguments) {
   const auto language = text_argument(arguments, "language");
   if (!language) co_return tool_error(language.error().message);
   const auto session = text_argument(arguments, "session_id");
   if (!session) co_return tool_error(session.error().message);
   const auto which = language->value_or("all");
-  if (which != "all" && !workshop.languages.by_name(which)) co_return tool_error("Unsupported language: " + which);
-  const auto done = co_await workshop.sessions.reset(call, session->value_or(""), which);
+  if (which != "all" && !context.languages.by_name(which)) co_return tool_error("Unsupported language: " + which);
+  const auto done = co_await context.sessions.reset(call, session->value_or(""), which);
   if (!done) co_return tool_error(done.error().message);
   auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";
   sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
@@ -34,17 +34,16 @@ Tool reset_tool(const config::Languages& languages) {
   Tool tool;
   tool.definition = {
       {"name", "reset_session"},
-      {"title", "Begin anew"},
+      {"title", "Reset sessions"},
       {"description",
-       "Ends sessions: their variables, processes and files are gone. With session_id it ends that one, or, with a "
-       "language as well, only that language's variables in it. Without session_id it ends the sessions that "
-       "calls without one use, of one "
-       "language or of all."},
+       "Ends sessions; their variables, processes and files are lost. With session_id, ends that session, or, if a "
+       "language is given too, only that language's interpreter in it. Without session_id, ends the default sessions "
+       "of this connection: that of one language, or all of them."},
       {"inputSchema",
        {{"type", "object"},
         {"properties",
          {{"language", {{"type", "string"}, {"enum", std::move(names)}, {"default", "all"}}},
-          {"session_id", {{"type", "string"}, {"description", "The session to end"}}}}}}},
+          {"session_id", {{"type", "string"}, {"description", "The session to reset"}}}}}}},
       {"outputSchema",
        {{"type", "object"}, {"properties", {{"ended", {{"type", "integer"}}}}}, {"required", json::array{"ended"}}}},
       {"annotations",

@@ -16,9 +16,9 @@ namespace {
 using cove::mcp::Call;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLookTime{10};  // for files that were written
+constexpr std::chrono::seconds kScanTime{10};  // to find the files that a run wrote
 
-// A module of its own kind, which is no code for a console: it begins a line with import or export.
+// An ES module, which an interpreter cannot run: a line begins with import or export.
 bool is_module(std::string_view filename, std::string_view code) {
   if (filename.ends_with(".mjs")) return true;
   for (std::size_t at = 0; at < code.size();) {
@@ -28,7 +28,7 @@ bool is_module(std::string_view filename, std::string_view code) {
     if (line.starts_with("export ")) return true;
     if (!line.starts_with("import ") && !line.starts_with("import{")) continue;
     line.remove_prefix(std::string_view("import").size());
-    // `import {` may go on behind the line.
+    // `import {` may continue on the next line.
     if (line.find(" from ") != line.npos || line.find_first_of("'\"{") != line.npos) return true;
   }
   return false;
@@ -43,16 +43,16 @@ std::optional<sandbox::KernelLanguage> interpreter_for(const RunRequest& request
   return sandbox::find_kernel_language(request.language.name);
 }
 
-// Where code lies that is not to be kept: beside what it would be, so that it finds the same files, and not in the
-// place of one that is kept.
-std::string passing_name(const RunRequest& request) {
+// The path of code that is not kept: in the same directory, so that it finds the same files, under a hidden name, so
+// that it replaces no kept file.
+std::string temporary_name(const RunRequest& request) {
   const auto extension = is_module(request) ? std::string(".mjs") : request.language.extensions.front();
   const auto name = request.filename.empty() ? "main" + extension : request.filename;
   const auto base = name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1;
   return name.substr(0, base) + "." + name.substr(base);
 }
 
-// What is too large for an answer becomes files.
+// Images that are too large for an answer become files.
 Task<Result<>> keep_images(Session& session, std::vector<Image> images, RunRecord& record) {
   if (images.empty()) co_return Result<>();
   std::vector<sandbox::NewFile> files;
@@ -64,7 +64,7 @@ Task<Result<>> keep_images(Session& session, std::vector<Image> images, RunRecor
     record.files.push_back({.path = files.back().path, .size = files.back().content.size(), .created = true});
   }
   const sandbox::SandboxFiles sandbox_files(session.sandbox,
-                                            [until = Clock::now() + kLookTime] { return Clock::now() > until; });
+                                            [until = Clock::now() + kScanTime] { return Clock::now() > until; });
   const auto written = co_await sandbox_files.put(std::move(files));
   if (!written) co_return tl::unexpected<Error>(written.error());
   co_return Result<>();
@@ -94,10 +94,10 @@ bool keeps_state(const config::Language& language) {
 
 Task<Result<RunRecord>> run(Services& services, Call& call, Session& session, RunRequest request) {
   const auto language = interpreter_for(request);
-  const auto path = request.save ? request.filename : passing_name(request);
+  const auto path = request.save ? request.filename : temporary_name(request);
   auto files = std::move(request.files);
   if (request.save || !language) files.push_back({.path = path, .content = request.code});
-  // What the run before was said to have written may have the time of this one.
+  // Files reported for the previous run are not reported again, though their times may be as late as this run's start.
   sandbox::ChangesWanted wanted{.known = *session.last_written};
   if (!request.save && !language) wanted.remove = path;
   if (!files.empty()) {
@@ -116,19 +116,19 @@ Task<Result<RunRecord>> run(Services& services, Call& call, Session& session, Ru
   if (!outcome) co_return tl::unexpected<Error>(outcome.error());
   auto record = std::move(outcome->record);
   if (auto kept = co_await keep_images(session, std::move(outcome->large_images), record); !kept)
-    record.notes.push_back("images that are too large for an answer could not be kept: " + kept.error().message);
+    record.notes.push_back("images too large for an answer could not be saved: " + kept.error().message);
   if (!outcome->touched) co_return record;
   const sandbox::SandboxFiles sandbox_files(session.sandbox,
-                                            [until = Clock::now() + kLookTime] { return Clock::now() > until; });
+                                            [until = Clock::now() + kScanTime] { return Clock::now() > until; });
   auto changes = co_await sandbox_files.changes(std::move(wanted));
   if (!changes) {
-    record.notes.push_back("which files were written could not be seen: " + changes.error().message);
+    record.notes.push_back("the files that the run wrote could not be listed: " + changes.error().message);
     co_return record;
   }
   session.last_written->clear();
   for (auto& file : changes->files) {
     session.last_written->emplace(file.path, file.mark);
-    if (file.path == path) continue;  // a program of Python's is written again by itself
+    if (file.path == path) continue;  // the source file is not output
     if (std::ranges::find(record.files, file.path, &sandbox::ChangedFile::path) == record.files.end())
       record.files.push_back(std::move(file));
   }

@@ -19,8 +19,8 @@ inline constexpr std::size_t kMaxImages = std::size_t{3} << 20;      // of all o
 struct RunRequest {
   config::Language language;
   std::string code;
-  std::string filename;                 // relative to the workspace, with its extension; "": a name of ours
-  bool save = false;                    // the file stays
+  std::string filename;                 // relative to the workspace, with extension; "": a generated name
+  bool save = false;                    // keep the file after the run
   std::vector<sandbox::NewFile> files;  // written first
   std::optional<std::string> input;
   std::vector<std::string> arguments;
@@ -28,7 +28,7 @@ struct RunRequest {
   std::chrono::milliseconds timeout{30'000};
 };
 
-struct Line {
+struct OutputLine {
   enum class Stream { out, err };
   Stream stream = Stream::out;
   std::string text;      // without its newline; UTF-8
@@ -40,10 +40,10 @@ struct Image {
   std::string base64;
 };
 
-// What came of a run, as the kernel and the server saw it.
+// The result of a run, as the server observed it.
 struct RunRecord {
-  std::vector<Line> lines;  // in the order they came, as many as fit into an answer
-  bool lines_cut = false;   // there were more
+  std::vector<OutputLine> lines;  // in the order they came, as many as fit into an answer
+  bool lines_cut = false;         // there were more
   std::size_t out_lines = 0;
   std::size_t err_lines = 0;
   std::string out;  // any bytes
@@ -64,15 +64,15 @@ struct RunRecord {
   bool not_started = false;        // the last note says why
 };
 
-// What a program is told of the trace that its call belongs to, as variables: TRACEPARENT and its like (W3C), from the
-// call's _meta. What is not of their form is left out.
+// The trace context (W3C) in the call's _meta as environment variables: TRACEPARENT, TRACESTATE, BAGGAGE. Malformed
+// values are left out.
 std::vector<std::string> trace_variables(const cove::mcp::Call& call);
 
-// Whether its variables stay between calls of one session.
+// Whether variables are kept between calls in one session.
 bool keeps_state(const config::Language& language);
 
-// Python and JavaScript without input, arguments and variables of their own run in the session's interpreter, which
-// keeps its state; everything else as a program of its own, in the same directory. Tells of output while it comes.
+// Runs Python and JavaScript without input, arguments and variables in the session's interpreter, which keeps its
+// state; everything else as a program in the same directory. Reports output to the client as it is written.
 Task<Result<RunRecord>> run(Services& services, cove::mcp::Call& call, Session& session, RunRequest request);
 
 }  // namespace cove::doors::mcp

@@ -14,7 +14,7 @@ namespace {
 namespace json = boost::json;
 using config::McpProfile;
 
-// As JSON. With the lines and the images all of it fits into 8 MiB, the most that clients are given in one line.
+// Sizes as JSON. With lines and images an answer stays under 8 MiB, the limit for one message.
 constexpr std::size_t kMaxCode = std::size_t{512} << 10;
 constexpr std::size_t kMaxStructured = std::size_t{768} << 10;  // of each stream
 
@@ -23,11 +23,11 @@ json::object annotated(json::object block, json::object annotations) {
   return block;
 }
 
-std::string_view name_of(Line::Stream stream) {
-  return stream == Line::Stream::out ? "stdout" : "stderr";
+std::string_view name_of(OutputLine::Stream stream) {
+  return stream == OutputLine::Stream::out ? "stdout" : "stderr";
 }
 
-// One stream as text, as much as may go into an answer.
+// One stream as text, cut to what fits into an answer.
 struct Shown {
   std::string text;
   bool cut = false;
@@ -47,7 +47,7 @@ std::string stripped(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(kBlank) - begin + 1));
 }
 
-// Two spaces deep, as clients search for `"exit_code": 0`.
+// Indented by two spaces: clients search for `"exit_code": 0`.
 std::string pretty(const json::object& object) {
   std::string out = "{";
   for (const auto& [name, value] : object) {
@@ -80,7 +80,7 @@ class Blocks {
     for (const auto& image : record_.images)
       content_.push_back(json::object{{"type", "image"}, {"data", image.base64}, {"mimeType", image.mime}});
     add_links();
-    if (about_.profile != McpProfile::streaming) add_words();
+    if (about_.profile != McpProfile::streaming) add_end_text();
     if (about_.profile != McpProfile::batch) add_summary();
     return std::move(content_);
   }
@@ -154,14 +154,14 @@ class Blocks {
                                    {{"role", "error"}, {"exception", "RuntimeMissing"}}));
   }
 
-  // To what did not fit, and to the files.
+  // Links to output that did not fit, and to files.
   void add_links() {
     if (truncated()) {
-      content_.push_back(annotated(
-          text_block(fmt::format("Output is truncated. What is kept of it: {} and {}. More than that goes into a file.",
-                                 execution_uri(about_.execution_id, "stdout"),
-                                 execution_uri(about_.execution_id, "stderr"))),
-          {{"role", "metadata"}, {"truncated", true}}));
+      content_.push_back(
+          annotated(text_block(fmt::format(
+                        "Output is truncated. The kept part can be read as {} and {}. Write larger output to a file.",
+                        execution_uri(about_.execution_id, "stdout"), execution_uri(about_.execution_id, "stderr"))),
+                    {{"role", "metadata"}, {"truncated", true}}));
       add_output_link("stdout", record_.out, out_.cut || record_.lines_cut);
       add_output_link("stderr", record_.err, err_.cut || record_.lines_cut);
     }
@@ -177,7 +177,7 @@ class Blocks {
                                     {"size", bytes.size()}});
   }
 
-  void add_words() {
+  void add_end_text() {
     auto words = fmt::format("Exit code: {}\nExecution time: {:.2f}s", exit_code(),
                              static_cast<double>(record_.duration.count()) / 1000);
     if (!about_.filename.empty()) words += "\nFile: " + about_.filename;

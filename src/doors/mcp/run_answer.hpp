@@ -8,7 +8,7 @@
 
 namespace cove::doors::mcp {
 
-// What execute_code answers with, and about what.
+// What an answer of execute_code needs besides the record of the run.
 struct RunAnswer {
   config::McpProfile profile = config::McpProfile::superset;
   config::Language language;
@@ -16,7 +16,7 @@ struct RunAnswer {
   std::string filename;  // "": none was given
   bool saved = false;
   std::string session_id;
-  std::string execution_id;  // what its output can be read by: RecentOutputs
+  std::string execution_id;  // its id in RecentOutputs
 };
 boost::json::object answer_of(const RunAnswer& about, const RunRecord& record);
 

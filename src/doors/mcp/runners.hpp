@@ -9,13 +9,13 @@ namespace cove::doors::mcp {
 struct RunOutcome {
   RunRecord record;
   bool touched = true;              // files may have been written
-  std::vector<Image> large_images;  // that are too large for an answer
+  std::vector<Image> large_images;  // too large for an answer
 };
 
-// In the session's interpreter.
+// Runs code in the session's interpreter.
 Task<Result<RunOutcome>> run_live(Services& services, cove::mcp::Call& call, Session& session,
                                   sandbox::KernelLanguage language, RunRequest request);
-// As a program, whose file lies at `path` below the workspace.
+// Runs code as a program; its file is at `path`, relative to the workspace.
 Task<Result<RunOutcome>> run_program(Services& services, cove::mcp::Call& call, Session& session, RunRequest request,
                                      std::string path);
 

@@ -4,8 +4,7 @@ namespace cove::doors::mcp {
 
 namespace json = boost::json;
 
-json::object schema(std::initializer_list<std::pair<std::string_view, json::object>> properties,
-                    std::initializer_list<std::string_view> required) {
+json::object schema(Properties properties, Names required) {
   json::object all;
   for (const auto& [name, property] : properties) all[name] = property;
   json::object out{{"type", "object"}, {"properties", std::move(all)}};
@@ -14,6 +13,17 @@ json::object schema(std::initializer_list<std::pair<std::string_view, json::obje
   for (const auto name : required) needed.emplace_back(name);
   out["required"] = std::move(needed);
   return out;
+}
+
+json::object with_properties(json::object schema, Properties properties) {
+  auto& all = schema["properties"].as_object();
+  for (const auto& [name, property] : properties) all[name] = property;
+  return schema;
+}
+
+json::object session_schema(const config::Languages& languages, Properties properties, Names required) {
+  return with_properties(schema(properties, required),
+                         {{"session_id", session_property()}, {"language", language_property(languages, "python")}});
 }
 
 json::object property(std::string_view type, std::string_view description) {
@@ -40,21 +50,22 @@ json::object one_of(json::array words, std::string_view description) {
   return out;
 }
 
-json::object map_of_texts(std::string_view description) {
+json::object map_of_strings(std::string_view description) {
   auto out = property("object", description);
   out["additionalProperties"] = json::object{{"type", "string"}};
   return out;
 }
 
 json::object session_property() {
-  return property("string", "Name of the session; without it the one of the language that calls without a name use");
+  return property("string", "The session to use; without it, the default session of the language");
 }
 
 json::object language_property(const config::Languages& languages, std::string_view usual) {
   json::array names;
   for (const auto& language : languages.all()) names.emplace_back(language.name);
   if (usual.empty()) return one_of(std::move(names), "The language of the code");
-  auto out = one_of(std::move(names), "Which session is meant when there is no session_id: there is one a language");
+  auto out =
+      one_of(std::move(names), "Selects the default session when there is no session_id; each language has its own");
   out["default"] = usual;
   return out;
 }

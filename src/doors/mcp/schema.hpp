@@ -9,21 +9,26 @@
 
 namespace cove::doors::mcp {
 
-// The words of JSON Schema that tools describe themselves with.
-boost::json::object schema(std::initializer_list<std::pair<std::string_view, boost::json::object>> properties,
-                           std::initializer_list<std::string_view> required);
+// JSON Schema, as far as tools describe their arguments and answers with it.
+using Properties = std::initializer_list<std::pair<std::string_view, boost::json::object>>;
+using Names = std::initializer_list<std::string_view>;
+boost::json::object schema(Properties properties, Names required);
+// The arguments of a tool that works in a session: its own, then `session_id` and `language`.
+boost::json::object session_schema(const config::Languages& languages, Properties properties, Names required);
+// Adds properties to a schema.
+boost::json::object with_properties(boost::json::object schema, Properties properties);
 boost::json::object property(std::string_view type, std::string_view description);
 boost::json::object nullable(std::string_view type, std::string_view description);
 boost::json::object list_of(boost::json::object items, std::string_view description);
 boost::json::object one_of(boost::json::array words, std::string_view description);
 // {"NAME": "value"}
-boost::json::object map_of_texts(std::string_view description);
+boost::json::object map_of_strings(std::string_view description);
 // The argument `session_id`.
 boost::json::object session_property();
-// Every language, as the argument `language`; `usual` is what it is when it is not given ("": it has to be).
+// The argument `language`, with every language as a value. `usual` is its default; "" makes it required.
 boost::json::object language_property(const config::Languages& languages, std::string_view usual);
 
-// What a client may expect of a tool before it calls it. None of ours reaches out of its sandbox.
+// The annotations of a tool (readOnlyHint and so on). openWorldHint is false: tools stay inside the sandbox.
 struct Hints {
   bool read_only = false;
   bool destructive = false;

@@ -26,12 +26,12 @@ using cove::mcp::Or;
 using cove::mcp::Revision;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTogether{250};  // changes closer than this are one notification
-constexpr milliseconds kQuick{1000};    // a call done by then is answered, and no task is made of it
+constexpr milliseconds kCoalesceTime{250};  // changes closer than this are one notification
+constexpr milliseconds kQuick{1000};        // a call that ends within this is answered directly, without a task
 
 constinit AddFixtures add_fixtures = nullptr;
 
-std::string_view word_of(TaskUse use) {
+std::string_view name_of(TaskUse use) {
   switch (use) {
     case TaskUse::forbidden:
       return "forbidden";
@@ -43,7 +43,7 @@ std::string_view word_of(TaskUse use) {
   return "";
 }
 
-// A tool that always does, or a run that says which files it made.
+// Whether the list of resources may have changed.
 bool makes_files(const Tool& tool, const json::object& result) {
   if (tool.makes_files) return true;
   const auto* facts = result.if_contains("structuredContent");
@@ -98,8 +98,8 @@ std::vector<Tool> all_tools(const config::Languages& languages, const config::Co
   return tools;
 }
 
-milliseconds allowed_time(const Workshop& workshop, const json::object& arguments) {
-  const auto config = workshop.services.config();
+milliseconds allowed_time(const ToolContext& context, const json::object& arguments) {
+  const auto config = context.services.config();
   const auto seconds = number_argument(arguments, "timeout");
   if (!seconds || !*seconds || **seconds <= 0) return config->mcp.timeout;
   const std::chrono::duration<double> asked(std::min(**seconds, 86400.0));
@@ -107,36 +107,36 @@ milliseconds allowed_time(const Workshop& workshop, const json::object& argument
 }
 
 CodeService::CodeService(boost::asio::any_io_executor executor, Services& services)
-    : workshop_{.services = services,
-                .sessions = Sessions(services),
-                .languages = config::Languages::built_in().value()},  // tested: what is built in can be read
+    : context_{.services = services,
+               .sessions = Sessions(services),
+               .languages = config::Languages::built_in().value()},  // tested: what is built in can be read
       tasks_(std::move(executor), services.tasks, notifier_, {}),
-      offer_{.tools = all_tools(workshop_.languages, *services.config()),
-             .prompts = all_prompts(workshop_),
+      offer_{.tools = all_tools(context_.languages, *services.config()),
+             .prompts = all_prompts(context_),
              .resources = {}} {
-  offer_.resources.push_back(std::make_unique<FileResources>(workshop_, notifier_));
-  offer_.resources.push_back(std::make_unique<ExecutionOutputs>(workshop_));
+  offer_.resources.push_back(std::make_unique<FileResources>(context_, notifier_));
+  offer_.resources.push_back(std::make_unique<ExecutionOutputs>(context_));
   if (services.config()->mcp.fixtures && add_fixtures != nullptr)
     add_fixtures({.offer = offer_, .notifier = notifier_, .tasks = tasks_, .background = services.tasks});
 }
 
 json::object CodeService::info() const {
-  return {{"name", workshop_.services.config()->mcp.server_name}, {"title", "Cove"}, {"version", COVE_VERSION}};
+  return {{"name", context_.services.config()->mcp.server_name}, {"title", "Cove"}, {"version", COVE_VERSION}};
 }
 
 std::string CodeService::instructions() const {
   std::string live;
   std::string rest;
-  for (const auto& language : workshop_.languages.all()) {
+  for (const auto& language : context_.languages.all()) {
     auto& names = keeps_state(language) ? live : rest;
     names += (names.empty() ? "" : ", ") + language.name;
   }
-  const auto config = workshop_.services.config();
+  const auto config = context_.services.config();
   return fmt::format(
-      "Runs code in sandboxes without a network. {} keep their state between calls of one session; {} run as programs. "
-      "Give a session_id to come back to a session; it ends when it was not used for {} minutes. Files are in "
-      "/workspace of the session, and can be read as workspace://SESSION/PATH. A run may take {} seconds unless it "
-      "asks for more.",
+      "Runs code in sandboxes without network access. {} keep their state between calls in one session; {} run as "
+      "programs. Pass a session_id to return to a session; a session ends after {} minutes without use. Files are in "
+      "the session's /workspace and can be read as workspace://SESSION/PATH. A run may take {} seconds unless its "
+      "timeout argument says otherwise.",
       live, rest, std::chrono::duration_cast<std::chrono::minutes>(config->mcp.session_idle).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config->mcp.timeout).count());
 }
@@ -177,7 +177,7 @@ Task<Or<>> CodeService::serve(Call& call) {
 }
 
 std::size_t CodeService::page_size() const {
-  return workshop_.services.config()->mcp.page_size;
+  return context_.services.config()->mcp.page_size;
 }
 
 // --- tools
@@ -186,7 +186,7 @@ Task<Or<>> CodeService::list_tools(Call& call) {
   json::array all;
   for (const auto& tool : offer_.tools) {
     auto definition = tool.definition;
-    if (tool.tasks != TaskUse::forbidden) definition["execution"] = {{"taskSupport", word_of(tool.tasks)}};
+    if (tool.tasks != TaskUse::forbidden) definition["execution"] = {{"taskSupport", name_of(tool.tasks)}};
     all.push_back(std::move(definition));
   }
   co_return cove::mcp::page_of(call.params, "tools", all, page_size());
@@ -212,18 +212,18 @@ Task<Or<>> CodeService::call_tool(Call& call) {
 }
 
 Task<Or<>> CodeService::run(Call& call, Tool tool, json::object arguments) {
-  auto result = co_await tool.run(workshop_, call, std::move(arguments));
+  auto result = co_await tool.run(context_, call, std::move(arguments));
   if (result && makes_files(tool, *result) && changed_.insert(call.tenant).second)
-    workshop_.services.tasks.spawn("tell of resources", tell_of_resources(this, call.tenant));
+    context_.services.tasks.spawn("notify of changed resources", notify_resources_changed(this, call.tenant));
   co_return result;
 }
 
-Task<Or<>> CodeService::run_on(CodeService* self, std::shared_ptr<Call> call, Tool tool, json::object arguments) {
+Task<Or<>> CodeService::run_in_task(CodeService* self, std::shared_ptr<Call> call, Tool tool, json::object arguments) {
   co_return co_await self->run(*call, std::move(tool), std::move(arguments));
 }
 
-Task<> CodeService::tell_of_resources(CodeService* self, std::string tenant) {
-  co_await async::sleep_for(kTogether);
+Task<> CodeService::notify_resources_changed(CodeService* self, std::string tenant) {
+  co_await async::sleep_for(kCoalesceTime);
   self->changed_.erase(tenant);
   self->notifier_.resources_changed(tenant);
 }
@@ -247,13 +247,13 @@ Or<bool> CodeService::becomes_task(const Call& call, const Tool& tool, const jso
     return false;
   }
   // At the limit of tasks, the call is answered as an ordinary one.
-  if (tool.tasks == TaskUse::optional && !tasks_.room_for(call)) return false;
-  return !tool.allowed || tool.allowed(workshop_, arguments) > workshop_.services.config()->mcp.task_after;
+  if (tool.tasks == TaskUse::optional && !tasks_.has_capacity_for(call)) return false;
+  return !tool.allowed || tool.allowed(context_, arguments) > context_.services.config()->mcp.task_after;
 }
 
 Task<Or<>> CodeService::as_task(Call& call, const Tool& tool, json::object arguments) {
   const auto work = [this, tool, arguments](std::shared_ptr<Call> task) {
-    return run_on(this, std::move(task), tool, arguments);
+    return run_in_task(this, std::move(task), tool, arguments);
   };
   const bool may_be_quick = modern(call.revision) && tool.allowed;
   co_return co_await tasks_.begin(call, work, may_be_quick ? kQuick : milliseconds(0));

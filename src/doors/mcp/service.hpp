@@ -15,26 +15,26 @@
 
 namespace cove::doors::mcp {
 
-// Everything that clients find here.
+// The tools, prompts and resources offered to clients.
 struct Offer {
   std::vector<Tool> tools;
   std::vector<Prompt> prompts;
   std::vector<std::unique_ptr<Resources>> resources;
 };
 
-// Where the tools, prompts and resources that the protocol's conformance suites look for can be added.
-struct Bench {
+// What fixtures for the protocol's conformance suites can add to.
+struct FixtureTarget {
   Offer& offer;
   cove::mcp::Notifier& notifier;
   cove::mcp::Tasks& tasks;
   async::TaskGroup& background;
 };
-using AddFixtures = void (*)(Bench bench);
-// Called where the configuration asks for fixtures (mcp.fixtures). Only the program cove-mcp-fixtures has any; it says
-// so before main().
+using AddFixtures = void (*)(FixtureTarget bench);
+// Registers `add`, which is called when the configuration asks for fixtures (mcp.fixtures). Only the program
+// cove-mcp-fixtures does so, before main().
 void set_fixtures(AddFixtures add);
 
-// What we offer to MCP clients: tools, prompts, resources, and calls that go on as tasks.
+// The MCP service: tools, prompts, resources, and tool calls that run as tasks.
 class CodeService : public cove::mcp::Service {
  public:
   CodeService(boost::asio::any_io_executor executor, Services& services);
@@ -43,14 +43,14 @@ class CodeService : public cove::mcp::Service {
   [[nodiscard]] std::string instructions() const override;
   [[nodiscard]] boost::json::object capabilities(cove::mcp::Revision revision) const override;
   Task<cove::mcp::Or<>> serve(cove::mcp::Call& call) override;
-  void forget(const std::string& connection) override { workshop_.sessions.forget(connection); }
+  void forget(const std::string& connection) override { context_.sessions.forget(connection); }
   Task<cove::mcp::Or<>> honour(cove::mcp::Call& call, cove::mcp::Subscriptions& subscriptions) override;
   [[nodiscard]] cove::mcp::Notifier& notifier() override { return notifier_; }
-  [[nodiscard]] bool ending() const override { return workshop_.services.draining(); }
+  [[nodiscard]] bool ending() const override { return context_.services.draining(); }
   [[nodiscard]] boost::json::object input_schema(std::string_view tool) const override;
   [[nodiscard]] const cove::mcp::Seal& seal() const override { return seal_; }
 
-  [[nodiscard]] const RecentOutputs& outputs() const { return workshop_.outputs; }
+  [[nodiscard]] const RecentOutputs& outputs() const { return context_.outputs; }
 
  private:
   using Method = Task<cove::mcp::Or<>> (CodeService::*)(cove::mcp::Call&);
@@ -68,10 +68,10 @@ class CodeService : public cove::mcp::Service {
   Task<cove::mcp::Or<>> complete(cove::mcp::Call& call);
   // All calls of tools go through here.
   Task<cove::mcp::Or<>> run(cove::mcp::Call& call, Tool tool, boost::json::object arguments);
-  static Task<cove::mcp::Or<>> run_on(CodeService* self, std::shared_ptr<cove::mcp::Call> call, Tool tool,
-                                      boost::json::object arguments);
+  static Task<cove::mcp::Or<>> run_in_task(CodeService* self, std::shared_ptr<cove::mcp::Call> call, Tool tool,
+                                           boost::json::object arguments);
   // Notifies a tenant that its list of resources has changed; changes close together are one notification.
-  static Task<> tell_of_resources(CodeService* self, std::string tenant);
+  static Task<> notify_resources_changed(CodeService* self, std::string tenant);
   Task<cove::mcp::Or<>> as_task(cove::mcp::Call& call, const Tool& tool, boost::json::object arguments);
   // Whether this call becomes a task; a fault when the tool does not allow the way it is called.
   cove::mcp::Or<bool> becomes_task(const cove::mcp::Call& call, const Tool& tool,
@@ -79,7 +79,7 @@ class CodeService : public cove::mcp::Service {
   Resources* source_of(std::string_view uri) const;
   [[nodiscard]] std::size_t page_size() const;
 
-  Workshop workshop_;
+  ToolContext context_;
   cove::mcp::Notifier notifier_;
   cove::mcp::Tasks tasks_;
   Offer offer_;

@@ -27,7 +27,7 @@ constexpr std::size_t kMaxSubscriptions = 1000;  // of one tenant
 
 // One kind of resources after the other; a cursor names the kind and the position in it.
 Task<Or<>> CodeService::list_resources(Call& call) {
-  auto place = cove::mcp::place_of(call.params);
+  auto place = cove::mcp::position_of(call.params);
   if (!place) co_return tl::unexpected<Fault>(place.error());
   std::size_t which = 0;
   if (!place->empty()) {
@@ -35,7 +35,7 @@ Task<Or<>> CodeService::list_resources(Call& call) {
     const auto [end, wrong] = std::from_chars(place->data(), place->data() + slash, which);
     if (wrong != std::errc() || end != place->data() + slash || slash == place->size() ||
         which >= offer_.resources.size())
-      co_return fault(Code::invalid_params, "Invalid params: no such cursor");
+      co_return fault(Code::invalid_params, "Invalid params: unknown cursor");
     place->erase(0, slash + 1);
   }
   json::array all;
@@ -84,9 +84,9 @@ Task<Or<>> CodeService::subscribe(Call& call) {
   if (!uri) co_return tl::unexpected<Fault>(uri.error());
   auto* source = source_of(*uri);
   if (source == nullptr) co_return tl::unexpected<Fault>(no_resource(call, *uri));
-  if (!call.subscriber) co_return fault(Code::invalid_request, "Invalid request: initialize before you subscribe");
+  if (!call.subscriber) co_return fault(Code::invalid_request, "Invalid request: initialize before subscribing");
   if (notifier_.wanted(call.tenant) >= kMaxSubscriptions)
-    co_return fault(Code::invalid_params, fmt::format("More than {} subscriptions", kMaxSubscriptions));
+    co_return fault(Code::invalid_params, fmt::format("The limit of {} subscriptions is reached", kMaxSubscriptions));
   const auto name = co_await source->watch(call, *uri);
   if (!name) co_return tl::unexpected<Fault>(name.error());
   call.subscriber->subscriptions.uris.insert(*name);
@@ -99,7 +99,7 @@ Task<Or<>> CodeService::unsubscribe(Call& call) {
   if (!call.subscriber) co_return json::object();
   auto& wanted = call.subscriber->subscriptions.uris;
   wanted.erase(*uri);
-  if (const auto place = workspace_place(*uri)) wanted.erase(workspace_uri(place->session, place->path));
+  if (const auto place = parse_workspace_uri(*uri)) wanted.erase(workspace_uri(place->session, place->path));
   co_return json::object();
 }
 

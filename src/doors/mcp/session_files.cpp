@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kFileTime{60};
 constexpr std::size_t kMaxEntries = 1000;
-constexpr std::size_t kMaxPathBytes = std::size_t{256} << 10;  // of a listing: an answer has each path three times
+constexpr std::size_t kMaxPathBytes = std::size_t{256} << 10;  // in a listing; an answer has each path three times
 
 }  // namespace
 
@@ -84,14 +84,14 @@ Task<Result<>> SessionFiles::remove(std::string path, sandbox::Recursive recursi
   co_return co_await here.remove(workspace_path(path), recursive);
 }
 
-std::string file_trouble(const Error& error) {
+std::string file_error_text(const Error& error) {
   if (error.sys_errno == EXDEV)
-    return fmt::format("{}. Only what is in the session's /workspace can be used.", error.message);
+    return fmt::format("{}. Only paths in the session's /workspace can be used.", error.message);
   switch (error.code) {
     case Errc::not_found:
-      return fmt::format("{}. list_files shows what is there.", error.message);
+      return fmt::format("{}. list_files lists the existing files.", error.message);
     case Errc::over_limit:
-      return fmt::format("{}. Delete files that are not needed any more.", error.message);
+      return fmt::format("{}. Delete files that are no longer needed.", error.message);
     default:
       return error.message + ".";
   }

@@ -17,21 +17,21 @@ struct FilePiece {
   std::uint64_t size = 0;  // of the whole file
 };
 
-// The files of a session, by paths of path_argument(), which entries have too. A path that leads out of /workspace,
-// through a link too, is Errc::denied with EXDEV. Each call takes a minute at most.
+// The files of a session. Paths, also those of entries, are relative to /workspace, as path_argument() returns them. A
+// path that leads out of /workspace, even through a link, is Errc::denied with EXDEV. A call takes at most a minute.
 class SessionFiles {
  public:
   // Both are borrowed.
   SessionFiles(const Session& session, const cove::mcp::Call& call);
 
-  // Makes directories on the way.
+  // Creates missing directories.
   Task<Result<sandbox::FileEntry>> write(std::string path, std::string content, sandbox::WriteMode mode);
   Task<Result<FilePiece>> read(std::string path, std::uint64_t offset, std::uint64_t most);
-  // Calls `take` with one piece after the other until it says that it has enough. The size of the file.
+  // Calls `take` with each piece until it returns false. Returns the size of the file.
   Task<Result<std::uint64_t>> read_through(std::string path, std::function<bool(std::string_view)> take);
-  // Of "" the workspace itself. With Recursive::yes also what is in the directories in it.
+  // "" is the workspace itself.
   Task<Result<sandbox::Listing>> list(std::string path, sandbox::Recursive recursive);
-  // With Recursive::yes a directory and what is in it.
+  // Recursive::yes also removes a directory that is not empty.
   Task<Result<>> remove(std::string path, sandbox::Recursive recursive);
 
  private:
@@ -41,7 +41,7 @@ class SessionFiles {
   const cove::mcp::Call& call_;
 };
 
-// What went wrong with a file, and what to do about it.
-std::string file_trouble(const Error& error);
+// The message for a failed file operation, with advice.
+std::string file_error_text(const Error& error);
 
 }  // namespace cove::doors::mcp

@@ -24,29 +24,29 @@ bool runs(const sandbox::Process& process, ProcessKind kind) {
 
 // --- create_session
 
-Task<Or<>> create_session(Workshop& workshop, Call& call, json::object arguments) {
+Task<Or<>> create_session(ToolContext& context, Call& call, json::object arguments) {
   const auto given = text_argument(arguments, "session_id");
   if (!given) co_return tool_error(given.error().message);
   if (*given && (*given)->empty()) co_return tool_error("Invalid argument: session_id is empty");
   const auto name = given->value_or(random_name("session-"));
-  const auto session = co_await workshop.sessions.open(call, name, "");
+  const auto session = co_await context.sessions.open(call, name, "");
   if (!session) co_return tool_error(session.error().message);
   const auto expires = iso_time(session->sandbox->expires_unix_ms());
-  co_return answer(fmt::format("Session: {}\nIt {}, and ends at {} if it is not used until then.", session->id,
-                               session->fresh ? "is new" : "was there already", expires),
+  co_return answer(fmt::format("Session: {}\nIt {} and ends at {} unless it is used before then.", session->id,
+                               session->fresh ? "is new" : "already existed", expires),
                    {{"session_id", session->id}, {"created", session->fresh}, {"expires_at", expires}});
 }
 
 // --- list_sessions
 
-json::object shown(const Workshop& workshop, const sandbox::Sandbox& sandbox) {
+json::object shown(const ToolContext& context, const sandbox::Sandbox& sandbox) {
   std::size_t background = 0;
   bool busy = false;
   for (const auto& process : sandbox.processes()) {
     background += runs(*process, ProcessKind::background) ? 1 : 0;
     busy = busy || runs(*process, ProcessKind::exec);
   }
-  for (const auto& kernel : workshop.services.registry.kernels().of(sandbox))
+  for (const auto& kernel : context.services.registry.kernels().of(sandbox))
     busy = busy || kernel->state() == sandbox::Kernel::State::busy;
   return {{"session_id", sandbox.name()},
           {"state", name_of(sandbox.state())},
@@ -55,64 +55,62 @@ json::object shown(const Workshop& workshop, const sandbox::Sandbox& sandbox) {
           {"expires_at", iso_time(sandbox.expires_unix_ms())}};
 }
 
-Task<Or<>> list_sessions(Workshop& workshop, Call& call, json::object /*arguments*/) {
+Task<Or<>> list_sessions(ToolContext& context, Call& call, json::object /*arguments*/) {
   json::array sessions;
   std::string text;
   bool more = false;
-  for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
-    if (workshop.sessions.hidden(call, sandbox->name())) continue;
+  for (const auto& sandbox : context.services.registry.of(call.tenant, "")) {
+    if (context.sessions.hidden(call, sandbox->name())) continue;
     if (sandbox->state() == sandbox::State::deleting || sandbox->state() == sandbox::State::gone) continue;
     if (sessions.size() == kMaxListed) {
       more = true;
       break;
     }
-    auto one = shown(workshop, *sandbox);
+    auto one = shown(context, *sandbox);
     text += fmt::format("{}  {}{}\n", sandbox->name(), std::string_view(one.at("state").as_string()),
                         one.at("busy").as_bool() ? ", busy" : "");
     sessions.push_back(std::move(one));
   }
   if (text.empty()) text = "There are no sessions.";
-  if (more) text += "[there are more]";
+  if (more) text += "[truncated: there are more sessions]";
   co_return answer(std::move(text), {{"sessions", std::move(sessions)}, {"truncated", more}});
 }
 
 // --- close_session
 
-Task<Or<>> close_session(Workshop& workshop, Call& call, json::object arguments) {
-  const auto name = needed_text(arguments, "session_id");
+Task<Or<>> close_session(ToolContext& context, Call& call, json::object arguments) {
+  const auto name = required_text(arguments, "session_id");
   if (!name) co_return tool_error(name.error().message);
   if (name->empty()) co_return tool_error("Invalid argument: session_id is empty");
-  const auto found = co_await workshop.sessions.find(call, *name, "");
+  const auto found = co_await context.sessions.find(call, *name, "");
   if (!found) co_return tool_error(found.error().message);
-  // What runs in a session would be lost without a word.
-  const auto facts = shown(workshop, **found);
+  // The user is asked before running work is lost.
+  const auto facts = shown(context, **found);
   if (facts.at("busy").as_bool() || facts.at("background_processes").to_number<std::size_t>() > 0) {
     const auto question =
-        cove::mcp::elicitation("close", fmt::format("End session {}, in which something runs?", *name),
+        cove::mcp::elicitation("close", fmt::format("Something is running in session {}. End the session?", *name),
                                schema({{"close", property("boolean", "End it")}}, {"close"}));
     if (call.can_ask(question)) {
       auto asked = co_await call.ask({question});
       if (!asked) co_return asked.error();
-      const auto* form = cove::mcp::accepted(*asked, "close");
-      const auto* value = form != nullptr ? form->if_contains("close") : nullptr;
-      if (value == nullptr || !value->is_bool() || !value->as_bool())
+      if (!cove::mcp::agreed(*asked, "close"))
         co_return tool_error("The session was not ended: the user did not agree.");
     }
   }
-  co_await workshop.services.registry.remove(*found, "deleted");
-  co_return answer(fmt::format("Session {} is ended.", *name), {{"session_id", *name}, {"closed", true}});
+  co_await context.services.registry.remove(*found, "deleted");
+  co_return answer(fmt::format("Session {} has ended.", *name), {{"session_id", *name}, {"closed", true}});
 }
 
 // --- interrupt
 
-// It does not wait for its turn: who has it is who is meant.
-Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
-  const auto target = session_argument(arguments, workshop.languages);
+// Does not take the session's lock: the run that holds it is the one to interrupt.
+Task<Or<>> interrupt(ToolContext& context, Call& call, json::object arguments) {
+  const auto target = session_argument(arguments, context.languages);
   if (!target) co_return tool_error(target.error().message);
-  const auto found = co_await workshop.sessions.find(call, target->name, target->language);
+  const auto found = co_await context.sessions.find(call, target->name, target->language);
   if (!found) co_return tool_error(found.error().message);
   std::size_t count = 0;
-  for (const auto& kernel : workshop.services.registry.kernels().of(**found)) {
+  for (const auto& kernel : context.services.registry.kernels().of(**found)) {
     if (kernel->state() == sandbox::Kernel::State::busy && kernel->interrupt()) ++count;
   }
   for (const auto& process : (*found)->processes()) {
@@ -121,19 +119,19 @@ Task<Or<>> interrupt(Workshop& workshop, Call& call, json::object arguments) {
     ++count;
   }
   (*found)->touch();
-  co_return answer(count == 0 ? "Nothing was running." : "What was running is interrupted.",
+  co_return answer(count == 0 ? "Nothing was running." : "The running code was interrupted.",
                    {{"session_id", (*found)->name()}, {"interrupted", count}});
 }
 
 // --- list_languages
 
-Task<Or<>> list_languages(Workshop& workshop, Call& /*call*/, json::object /*arguments*/) {
-  const auto* host = workshop.services.registry.templates().find(templates::kHostTemplate);
+Task<Or<>> list_languages(ToolContext& context, Call& /*call*/, json::object /*arguments*/) {
+  const auto* host = context.services.registry.templates().find(templates::kHostTemplate);
   boost::system::error_code wrong;
   const auto there = host != nullptr ? json::parse(host->languages_json, wrong) : json::value(json::array());
   json::array languages;
   std::string text;
-  for (const auto& language : workshop.languages.all()) {
+  for (const auto& language : context.languages.all()) {
     const bool installed =
         !wrong && there.is_array() && std::ranges::count(there.as_array(), json::value(language.name)) > 0;
     const bool live = keeps_state(language);
@@ -142,7 +140,7 @@ Task<Or<>> list_languages(Workshop& workshop, Call& /*call*/, json::object /*arg
                                      {"keeps_state", live},
                                      {"extension", language.extensions.front()},
                                      {"mime_type", language.mime}});
-    text += fmt::format("{} ({}){}{}\n", language.name, language.extensions.front(), live ? ", keeps its state" : "",
+    text += fmt::format("{} ({}){}{}\n", language.name, language.extensions.front(), live ? ", keeps state" : "",
                         installed ? "" : ", not installed");
   }
   co_return answer(std::move(text), {{"languages", std::move(languages)}});
@@ -158,16 +156,17 @@ Tool create_session_tool() {
   Tool tool;
   tool.definition = {
       {"name", "create_session"},
-      {"title", "Make a session"},
+      {"title", "Create a session"},
       {"description",
-       "Makes a session, or finds the one of that name, to be named as session_id in other calls. It keeps variables, "
-       "files and processes between calls, and ends when it was not used for an hour, unless the server says "
-       "otherwise. "
-       "There is no need to call this first: a session_id that is not known is made when it is used."},
-      {"inputSchema", schema({{"session_id", property("string", "A name; without it, a new one")}}, {})},
+       "Creates a session, or returns the existing one with that name; pass its session_id to other tools. A session "
+       "keeps variables, files and processes between calls, and ends when it has not been used for a while (an hour, "
+       "unless the server is configured otherwise). Calling this first is optional: a tool that is given an unknown "
+       "session_id creates the session."},
+      {"inputSchema",
+       schema({{"session_id", property("string", "A name for the session; one is generated if omitted")}}, {})},
       {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"created", property("boolean", "It was not there before")},
-                               {"expires_at", property("string", "When it ends if it is not used")}},
+                               {"created", property("boolean", "The session is new")},
+                               {"expires_at", property("string", "When the session ends unless it is used")}},
                               {"session_id", "created", "expires_at"})},
       {"annotations", annotations({.idempotent = true})}};
   tool.run = create_session;
@@ -177,18 +176,19 @@ Tool create_session_tool() {
 Tool list_sessions_tool() {
   const auto one = schema({{"session_id", property("string", "")},
                            {"state", property("string", "running, paused, creating")},
-                           {"busy", property("boolean", "Code or a command runs in it")},
-                           {"background_processes", property("integer", "That run in it")},
-                           {"expires_at", property("string", "When it ends if it is not used")}},
+                           {"busy", property("boolean", "Code or a command is running in it")},
+                           {"background_processes", property("integer", "Number of running background processes")},
+                           {"expires_at", property("string", "When the session ends unless it is used")}},
                           {"session_id", "state", "busy"});
   Tool tool;
   tool.definition = {
       {"name", "list_sessions"},
       {"title", "List sessions"},
-      {"description", "The sessions there are, also those made by other clients with the same key."},
+      {"description", "Lists your sessions, including those created by other clients with the same key."},
       {"inputSchema", nothing()},
       {"outputSchema",
-       schema({{"sessions", list_of(one, "")}, {"truncated", property("boolean", "There are more")}}, {"sessions"})},
+       schema({{"sessions", list_of(one, "")}, {"truncated", property("boolean", "There are more sessions")}},
+              {"sessions"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = list_sessions;
   return tool;
@@ -200,8 +200,8 @@ Tool close_session_tool() {
       {"name", "close_session"},
       {"title", "End a session"},
       {"description",
-       "Ends a session at once: what runs in it is stopped, its variables and files are gone. reset_session does the "
-       "same for sessions without a name."},
+       "Ends a session at once: running code is stopped, variables and files are lost. For default sessions, which "
+       "have no name, use reset_session."},
       {"inputSchema", schema({{"session_id", property("string", "The session to end")}}, {"session_id"})},
       {"outputSchema",
        schema({{"session_id", property("string", "")}, {"closed", property("boolean", "")}}, {"session_id", "closed"})},
@@ -212,18 +212,16 @@ Tool close_session_tool() {
 
 Tool interrupt_tool(const config::Languages& languages) {
   Tool tool;
-  tool.definition = {
-      {"name", "interrupt"},
-      {"title", "Interrupt what runs"},
-      {"description",
-       "Stops the code or the command that runs in a session now, without waiting for it. Live interpreters keep their "
-       "variables; processes in the background go on."},
-      {"inputSchema",
-       schema({{"session_id", session_property()}, {"language", language_property(languages, "python")}}, {})},
-      {"outputSchema", schema({{"session_id", property("string", "")},
-                               {"interrupted", property("integer", "How many things were running")}},
-                              {"session_id", "interrupted"})},
-      {"annotations", annotations({.idempotent = true})}};
+  tool.definition = {{"name", "interrupt"},
+                     {"title", "Interrupt running code"},
+                     {"description",
+                      "Interrupts the code or command that is running in a session, without waiting for it. "
+                      "Interpreters keep their variables; background processes keep running."},
+                     {"inputSchema", session_schema(languages, {}, {})},
+                     {"outputSchema", schema({{"session_id", property("string", "")},
+                                              {"interrupted", property("integer", "How many runs were interrupted")}},
+                                             {"session_id", "interrupted"})},
+                     {"annotations", annotations({.idempotent = true})}};
   tool.run = interrupt;
   return tool;
 }
@@ -231,17 +229,19 @@ Tool interrupt_tool(const config::Languages& languages) {
 Tool list_languages_tool() {
   const auto one = schema({{"name", property("string", "")},
                            {"installed", property("boolean", "")},
-                           {"keeps_state", property("boolean", "Variables stay between calls of one session")},
-                           {"extension", property("string", "Of its files")},
+                           {"keeps_state", property("boolean", "Variables are kept between calls in one session")},
+                           {"extension", property("string", "Extension of its source files")},
                            {"mime_type", property("string", "")}},
                           {"name", "installed", "keeps_state", "extension"});
   Tool tool;
-  tool.definition = {{"name", "list_languages"},
-                     {"title", "List languages"},
-                     {"description", "The languages of execute_code and validate_code, and which can run here."},
-                     {"inputSchema", nothing()},
-                     {"outputSchema", schema({{"languages", list_of(one, "")}}, {"languages"})},
-                     {"annotations", annotations({.read_only = true, .idempotent = true})}};
+  tool.definition = {
+      {"name", "list_languages"},
+      {"title", "List languages"},
+      {"description",
+       "Lists the languages that execute_code and validate_code support, and which of them are installed."},
+      {"inputSchema", nothing()},
+      {"outputSchema", schema({{"languages", list_of(one, "")}}, {"languages"})},
+      {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = list_languages;
   return tool;
 }

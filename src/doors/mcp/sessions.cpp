@@ -22,7 +22,7 @@ constexpr std::string_view kUnnamed = "mcp-";
 
 tl::unexpected<Error> unknown(const std::string& name) {
   return fail(Errc::not_found,
-              fmt::format("Unknown session: {}. It may have expired; list_sessions shows those there are.", name));
+              fmt::format("Unknown session: {}. It may have expired; list_sessions lists the existing ones.", name));
 }
 
 sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
@@ -44,7 +44,7 @@ std::chrono::milliseconds last_used(const sandbox::Sandbox& sandbox) {
   return sandbox.expires_boot() - std::chrono::milliseconds(sandbox.row().ttl_ms);
 }
 
-// A session of a name is shared by languages: the others go on.
+// Languages share a named session: the interpreters of the other languages are kept.
 Task<std::size_t> end_interpreters(sandbox::Kernels& kernels, std::shared_ptr<sandbox::Sandbox> sandbox,
                                    std::string language) {
   std::size_t ended = 0;
@@ -58,28 +58,28 @@ Task<std::size_t> end_interpreters(sandbox::Kernels& kernels, std::shared_ptr<sa
 
 }  // namespace
 
-// Those who want to run in one session, first come first served.
-struct Sessions::Lane {
-  explicit Lane(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
+// The calls that wait for one session's lock, in order of arrival.
+struct Sessions::LockQueue {
+  explicit LockQueue(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
   async::Signal changed;
   std::deque<std::uint64_t> waiting;
   std::uint64_t next = 0;
 };
 
-Task<std::shared_ptr<void>> Sessions::take_turn(Call& call, std::string key) {
-  std::erase_if(lanes_, [](const auto& lane) { return lane.second.expired(); });
-  auto lane = lanes_[key].lock();
-  if (!lane) lanes_[key] = lane = std::make_shared<Lane>(co_await boost::asio::this_coro::executor);
-  const auto number = lane->next++;
-  lane->waiting.push_back(number);
-  const auto leave = [number](Lane* of) {
+Task<std::shared_ptr<void>> Sessions::lock_session(Call& call, std::string key) {
+  std::erase_if(lock_queues_, [](const auto& queue) { return queue.second.expired(); });
+  auto queue = lock_queues_[key].lock();
+  if (!queue) lock_queues_[key] = queue = std::make_shared<LockQueue>(co_await boost::asio::this_coro::executor);
+  const auto number = queue->next++;
+  queue->waiting.push_back(number);
+  const auto leave = [number](LockQueue* of) {
     std::erase(of->waiting, number);
     of->changed.notify_all();
   };
-  std::shared_ptr<void> turn(lane.get(), [lane, leave](void*) { leave(lane.get()); });
-  while (lane->waiting.front() != number && !call.cancelled())
-    co_await lane->changed.wait_until(Clock::now() + std::chrono::milliseconds(250));
-  co_return turn;
+  std::shared_ptr<void> lock(queue.get(), [queue, leave](void*) { leave(queue.get()); });
+  while (queue->waiting.front() != number && !call.cancelled())
+    co_await queue->changed.wait_until(Clock::now() + std::chrono::milliseconds(250));
+  co_return lock;
 }
 
 std::string Sessions::default_name(const Call& call, const std::string& language) {
@@ -90,7 +90,7 @@ std::string Sessions::default_name(const Call& call, const std::string& language
   return name;
 }
 
-Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, Begin begin) {
+Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, Reset reset) {
   if (services_.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   const auto config = services_.config();
   const bool passing = name.empty() && call.connection.empty();
@@ -99,10 +99,10 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   if (name.empty()) name = default_name(call, language);
   if (const auto checked = sandbox::checked_name(name); !checked)
     co_return fail(Errc::invalid, "Invalid argument: session_id: " + checked.error().message);
-  auto turn = co_await take_turn(call, call.tenant + "\n" + name);
+  auto lock = co_await lock_session(call, call.tenant + "\n" + name);
   if (call.cancelled()) co_return fail(Errc::unavailable, "the call was cancelled");
   const Key key(call.tenant, name);
-  if (begin == Begin::anew) {
+  if (reset == Reset::yes) {
     if (const auto found = co_await services_.registry.find(call.tenant, name))
       co_await services_.registry.remove(*found, "deleted");
     known_.erase(key);
@@ -113,7 +113,7 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   co_return Session{.id = name,
                     .sandbox = made->sandbox,
                     .activity = sandbox::Sandbox::Activity(made->sandbox),
-                    .turn = std::move(turn),
+                    .lock = std::move(lock),
                     .fresh = made->created,
                     .note = std::move(note),
                     .last_written = known_.at(key).last_written};
@@ -123,7 +123,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
                                                           std::chrono::milliseconds idle) {
   using sandbox::Registry;
   if (const auto found = co_await services_.registry.find(call.tenant, name)) {
-    // One that was to go soon is wanted after all.
+    // A session with a short TTL is used again: it gets the full one.
     if (is_ours(**found) && (*found)->row().ttl_ms < idle.count()) (*found)->set_ttl(idle);
     co_return Registry::Ensured{.sandbox = *found, .created = false};
   }
@@ -132,19 +132,20 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   const auto all = services_.registry.of(call.tenant, "");
   auto count = std::ranges::count_if(all, [](const auto& one) { return is_ours(*one); });
   while (count-- >= config->mcp.sessions) {
-    if (!co_await make_way(call.tenant))
-      co_return fail(Errc::quota, fmt::format("There are {} sessions and all of them are in use: wait for one to end",
-                                              config->mcp.sessions));
+    if (!co_await evict_oldest(call.tenant))
+      co_return fail(Errc::quota,
+                     fmt::format("The limit of {} sessions is reached and all of them are in use: wait for one to end",
+                                 config->mcp.sessions));
   }
   while (true) {
     auto request = request_for(*config, call.tenant, name, idle);
     auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
-    if (made || made.error().code != Errc::quota || !co_await make_way(call.tenant)) co_return made;
+    if (made || made.error().code != Errc::quota || !co_await evict_oldest(call.tenant)) co_return made;
   }
 }
 
-// The session that was not used for longest goes, those that nobody named first. False when every one is in use.
-Task<bool> Sessions::make_way(std::string tenant) {
+// Ends the least recently used session, unnamed sessions first. False when all are in use.
+Task<bool> Sessions::evict_oldest(std::string tenant) {
   std::shared_ptr<sandbox::Sandbox> oldest;
   for (const auto& one : services_.registry.of(tenant, "")) {
     if (!is_ours(*one) || one->in_use() || one->state() != sandbox::State::running) continue;
@@ -159,15 +160,15 @@ Task<bool> Sessions::make_way(std::string tenant) {
   co_return true;
 }
 
-// What is to be said of the session before, if this is another under its name.
+// Returns a note about the previous session of this name, if this one replaces it.
 std::string Sessions::remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle) {
   const auto now = Clock::now();
   std::string note;
   if (const auto known = known_.find(key); made.created && known != known_.end()) {
     const auto& before = known->second;
-    const auto what = before.evicted ? std::string("had to make way for others")
+    const auto what = before.evicted ? std::string("was evicted, because the limit of sessions was reached")
                       : now - before.used >= before.idle
-                          ? fmt::format("expired: it was not used for {} s",
+                          ? fmt::format("expired after {} s without use",
                                         std::chrono::ceil<std::chrono::seconds>(before.idle).count())
                           : std::string("was ended");
     note = fmt::format("Session {} {}; a new one was started", key.second, what);
@@ -181,12 +182,11 @@ std::string Sessions::remember(const Key& key, const sandbox::Registry::Ensured&
   return note;
 }
 
-Task<Result<Session>> Sessions::open_existing(Call& call, std::string name, std::string language) {
-  if (!name.empty()) {
-    const auto there = co_await find(call, name, language);
-    if (!there) co_return tl::unexpected<Error>(there.error());
+Task<Result<Session>> Sessions::open_existing(Call& call, SessionArgument which) {
+  if (!which.name.empty()) {
+    COVE_CO_CHECK(co_await find(call, which.name, which.language));
   }
-  co_return co_await open(call, std::move(name), std::move(language));
+  co_return co_await open(call, which.name, which.language);
 }
 
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call, std::string name,
@@ -194,7 +194,7 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call,
   if (name.empty()) {
     const auto known = defaults_.find({call.connection, language});
     if (call.connection.empty() || known == defaults_.end())
-      co_return fail(Errc::not_found, fmt::format("There is no session of {} yet. Give a session_id.", language));
+      co_return fail(Errc::not_found, fmt::format("There is no session of {} yet. Pass a session_id.", language));
     name = known->second;
   }
   if (const auto checked = sandbox::checked_name(name); !checked) co_return tl::unexpected<Error>(checked.error());
@@ -215,7 +215,7 @@ Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::str
   }
   std::size_t ended = 0;
   for (const auto& one : names) {
-    const auto turn = co_await take_turn(call, call.tenant + "\n" + one);
+    const auto lock = co_await lock_session(call, call.tenant + "\n" + one);
     if (call.cancelled()) break;
     const auto found = co_await services_.registry.find(call.tenant, one);
     if (!found) continue;

@@ -31,18 +31,18 @@ bool has_in_order(std::string_view text, std::string_view typed) {
 
 }  // namespace
 
-Task<std::vector<std::string>> suggestions(Workshop& workshop, Call& call, std::string name, json::object others) {
+Task<std::vector<std::string>> suggestions(ToolContext& context, Call& call, std::string name, json::object others) {
   std::vector<std::string> all;
   if (name == "language") {
-    for (const auto& language : workshop.languages.all()) all.push_back(language.name);
+    for (const auto& language : context.languages.all()) all.push_back(language.name);
   } else if (name == "session_id") {
-    for (const auto& sandbox : workshop.services.registry.of(call.tenant, "")) {
-      if (!workshop.sessions.hidden(call, sandbox->name())) all.push_back(sandbox->name());
+    for (const auto& sandbox : context.services.registry.of(call.tenant, "")) {
+      if (!context.sessions.hidden(call, sandbox->name())) all.push_back(sandbox->name());
     }
   } else if (name == "path") {
     const auto* session = others.if_contains("session_id");
     if (session == nullptr || !session->is_string()) co_return all;
-    const auto listed = co_await files_of(workshop.services, call, std::string(session->as_string()));
+    const auto listed = co_await files_of(context.services, call, std::string(session->as_string()));
     if (!listed) co_return all;  // of a session that is not there, nothing
     for (const auto& file : *listed) all.push_back(file.path);
   }

@@ -10,7 +10,7 @@
 namespace cove::doors::mcp {
 
 // What an argument of this name may be: languages, the caller's sessions, files of one.
-Task<std::vector<std::string>> suggestions(Workshop& workshop, cove::mcp::Call& call, std::string name,
+Task<std::vector<std::string>> suggestions(ToolContext& context, cove::mcp::Call& call, std::string name,
                                            boost::json::object others);
 
 // The answer to completion/complete: those that begin with what is typed, then those that have its letters in order; a

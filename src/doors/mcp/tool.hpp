@@ -12,34 +12,34 @@
 
 namespace cove::doors::mcp {
 
-// What every tool works with.
-struct Workshop {
+// What tools work with.
+struct ToolContext {
   Services& services;
   Sessions sessions;
   config::Languages languages;
   RecentOutputs outputs = RecentOutputs();
 };
 
-// Whether a call may go on as a task after its answer.
+// Whether a call may or must run as a task.
 enum class TaskUse { forbidden, optional, required };
 
-// One tool as clients see it, and what it does. Faults a model can act on are answers, not errors.
+// A tool: its definition and its function. Errors that a model can act on are answers with isError, not faults.
 struct Tool {
   boost::json::object definition;  // name, title, description, inputSchema, outputSchema, annotations
-  std::function<Task<cove::mcp::Or<>>(Workshop&, cove::mcp::Call&, boost::json::object arguments)> run;
-  bool makes_files = false;  // or deletes them: the list of resources changes
+  std::function<Task<cove::mcp::Or<>>(ToolContext&, cove::mcp::Call&, boost::json::object arguments)> run;
+  bool makes_files = false;  // or deletes them, so the list of resources changes
   TaskUse tasks = TaskUse::forbidden;
-  // How long a call may take, for tools that may become tasks. Without it: too long to wait for.
-  std::function<std::chrono::milliseconds(const Workshop&, const boost::json::object& arguments)> allowed = {};
+  // The time limit of a call, for tools that may run as tasks. Empty: always too long to wait for.
+  std::function<std::chrono::milliseconds(const ToolContext&, const boost::json::object& arguments)> allowed = {};
 
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
 
-// What the argument `timeout` (seconds) allows, or its absence; as far as the operator lets it.
-std::chrono::milliseconds allowed_time(const Workshop& workshop, const boost::json::object& arguments);
+// The argument `timeout` (seconds) or its default, limited by the configuration.
+std::chrono::milliseconds allowed_time(const ToolContext& context, const boost::json::object& arguments);
 
 std::vector<Tool> all_tools(const config::Languages& languages, const config::Config& config);
-// In the other files.
+// Defined in the other files.
 Tool execute_tool(const config::Languages& languages, const config::Config& config);
 Tool reset_tool(const config::Languages& languages);
 Tool validate_tool(const config::Languages& languages);

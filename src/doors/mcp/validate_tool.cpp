@@ -19,7 +19,7 @@ using cove::mcp::Or;
 
 constexpr std::chrono::seconds kCheckTime{20};
 constexpr std::size_t kMaxCode = std::size_t{1} << 20;
-constexpr std::size_t kMaxBasic = std::size_t{256} << 10;  // it is read here, where others wait meanwhile
+constexpr std::size_t kMaxBasic = std::size_t{256} << 10;  // checked on the event loop, so it must be quick
 constexpr std::size_t kMaxOutput = std::size_t{64} << 10;
 constexpr std::size_t kMaxDetails = 300;
 constexpr int kNotExecutable = 126;  // of a shell
@@ -36,13 +36,13 @@ struct Request {
 struct Judgement {
   bool valid = true;
   syntax::Finding finding;
-  std::string basic_because;  // "": a program that knows the language has read it
+  std::string basic_because;  // "": a checker of the language has read the code
 };
 
-Result<Request> parse(const Workshop& workshop, const json::object& arguments) {
+Result<Request> parse(const ToolContext& context, const json::object& arguments) {
   Request request;
-  COVE_TRY(request.language, language_argument(arguments, workshop.languages));
-  COVE_TRY(request.code, needed_text(arguments, "code"));
+  COVE_TRY(request.language, language_argument(arguments, context.languages));
+  COVE_TRY(request.code, required_text(arguments, "code"));
   if (request.code.size() > kMaxCode)
     return fail(Errc::invalid, fmt::format("Invalid argument: code is larger than {} bytes", kMaxCode));
   COVE_TRY(request.filename, filename_argument(arguments, request.language));
@@ -52,15 +52,15 @@ Result<Request> parse(const Workshop& workshop, const json::object& arguments) {
   return request;
 }
 
-// --- by a program that knows the language
+// --- by the language's own checker
 
-struct Said {
+struct CheckerRun {
   sandbox::ProcessEnd end;
   std::string output;
 };
 
-Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> sandbox, std::vector<std::string> command,
-                               std::string file, std::string code) {
+Task<Result<CheckerRun>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> sandbox,
+                                     std::vector<std::string> command, std::string file, std::string code) {
   run::Spec spec{.code = run::Command{.argv = config::command_line(command, file)},
                  .process = {.timeout = kCheckTime, .output_limit = kMaxOutput, .whole = true},
                  .when_gone = run::WhenGone::stop};
@@ -68,41 +68,41 @@ Task<Result<Said>> run_checker(Call& call, std::shared_ptr<sandbox::Sandbox> san
   auto run = co_await run::Run::begin(caller_of(call), std::move(sandbox), std::move(spec));
   if (!run) co_return tl::unexpected<Error>(run.error());
   co_await run->wait();
-  Said said{.end = run->end(), .output = run->process()->text_of(sandbox::Event::Kind::err)};
+  CheckerRun said{.end = run->end(), .output = run->process()->text_of(sandbox::Event::Kind::err)};
   said.output += "\n" + run->process()->text_of(sandbox::Event::Kind::out);
-  // Some name the file as they were told to, some with all that leads to it.
+  // Some checkers print the name they were given, some the full path.
   constexpr std::string_view kPlace = "/workspace/";
   for (auto at = said.output.find(kPlace); at != std::string::npos; at = said.output.find(kPlace, at))
     said.output.erase(at, kPlace.size());
   co_return said;
 }
 
-// Some end with the same number where they found a fault.
+// Some checkers exit with the same code for a syntax error, but name a line then.
 bool is_missing(const sandbox::ProcessEnd& end, const syntax::Finding& finding) {
   return end.reason == sandbox::Reason::not_started ||
          ((end.exit_status == kNotExecutable || end.exit_status == kNotFound) && !finding.line);
 }
 
-std::string nothing_reads(const config::Language& language) {
-  return fmt::format("nothing that reads {} is installed here (package {})", syntax::checker_of(language.name).label,
+std::string no_checker(const config::Language& language) {
+  return fmt::format("no checker for {} is installed (package {})", syntax::checker_of(language.name).label,
                      language.package);
 }
 
 Result<Judgement> judge(const Request& request, const syntax::Checker& checker, const std::string& file,
-                        const Said& said) {
+                        const CheckerRun& said) {
   Judgement judgement;
   const auto& end = said.end;
   auto finding = syntax::read_finding(checker, file, said.output);
   if (is_missing(end, finding)) {
-    judgement.basic_because = nothing_reads(request.language);
+    judgement.basic_because = no_checker(request.language);
   } else if (end.reason == sandbox::Reason::timeout) {
-    return fail(Errc::over_limit, fmt::format("reading the code took longer than {} s", kCheckTime.count()));
+    return fail(Errc::over_limit, fmt::format("the syntax check took longer than {} s", kCheckTime.count()));
   } else if (end.reason != sandbox::Reason::exited) {
-    return fail(Errc::io, fmt::format("reading the code ended by {}", name_of(end.reason)));
+    return fail(Errc::io, fmt::format("the syntax check failed: {}", name_of(end.reason)));
   } else if (end.exit_status == 0) {
     judgement.valid = true;
   } else if (!checker.no_fault.empty() && said.output.find(checker.no_fault) != std::string::npos) {
-    judgement.basic_because = "a module that it uses is not installed here";
+    judgement.basic_because = "a module that the code uses is not installed";
   } else {
     judgement.valid = false;
     judgement.finding = std::move(finding);
@@ -110,17 +110,17 @@ Result<Judgement> judge(const Request& request, const syntax::Checker& checker, 
   return judgement;
 }
 
-Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const Request& request) {
+Task<Result<Judgement>> judge_by_program(ToolContext& context, Call& call, const Request& request) {
   const auto& checker = syntax::checker_of(request.language.name);
   if (checker.patterns.empty() || request.language.check.empty()) {
-    Judgement none{.basic_because = nothing_reads(request.language)};
+    Judgement none{.basic_because = no_checker(request.language)};
     co_return none;
   }
-  // A sandbox of its own: what a checker does beside reading is gone with it, and nothing in a session can stand in for
-  // the checker.
-  if (workshop.services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
-  run::Throwaway wanted{.prefix = "work", .limits = run::default_limits(*workshop.services.config())};
-  const auto lease = co_await run::acquire(workshop.services, principal_of(call), std::move(wanted));
+  // In a throwaway sandbox: side effects of a checker go with it, and a session cannot replace the checker by a program
+  // of its own.
+  if (context.services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
+  run::Throwaway wanted{.prefix = "work", .limits = run::default_limits(*context.services.config())};
+  const auto lease = co_await run::acquire(context.services, principal_of(call), std::move(wanted));
   if (!lease) co_return tl::unexpected<Error>(lease.error());
   std::vector<std::string> extensions(checker.extensions.begin(), checker.extensions.end());
   if (extensions.empty()) extensions.push_back(request.language.extensions.front());
@@ -131,7 +131,7 @@ Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const R
     if (!said) co_return tl::unexpected<Error>(said.error());
     auto judgement = judge(request, checker, file, *said);
     if (!judgement || judgement->valid) co_return judgement;
-    // Where it was understood the furthest is where the fault is.
+    // The attempt that got furthest names the real error.
     if (!worst || judgement->finding.line > worst->finding.line) worst = std::move(*judgement);
   }
   co_return std::move(*worst);
@@ -142,7 +142,7 @@ Task<Result<Judgement>> judge_by_program(Workshop& workshop, Call& call, const R
 Result<Judgement> judge_by_structure(const Request& request, std::string because) {
   if (request.code.size() > kMaxBasic)
     return fail(Errc::over_limit,
-                fmt::format("{}, and without that at most {} bytes can be checked", because, kMaxBasic));
+                fmt::format("{}, and without one at most {} bytes can be checked", because, kMaxBasic));
   Judgement judgement{.basic_because = std::move(because)};
   const auto problem = syntax::basic_check(request.language.name, request.code);
   if (!problem) return judgement;
@@ -175,7 +175,7 @@ json::object facts_of(const Request& request, const Judgement& judgement) {
   return facts;
 }
 
-std::string said_so(const Judgement& judgement) {
+std::string basic_check_note(const Judgement& judgement) {
   if (judgement.basic_because.empty()) return {};
   return fmt::format(". Only brackets, strings, comments and block keywords were checked: {}", judgement.basic_because);
 }
@@ -190,7 +190,7 @@ json::object invalid(const Request& request, Judgement judgement) {
                   ? fmt::format("{} syntax error on line {}: {}", checker.label, *finding.line, finding.message)
                   : fmt::format("{} syntax error: {}", checker.label, finding.message);
   if (!details.empty()) text += "\nDetails: " + details;
-  if (!judgement.basic_because.empty()) text += "\nNote" + said_so(judgement).replace(0, 1, ":");
+  if (!judgement.basic_because.empty()) text += "\nNote" + basic_check_note(judgement).replace(0, 1, ":");
   if (request.save) text += "\nThe file was not saved.";
   json::object notes{{"status", "invalid"}};
   if (finding.line) notes["line"] = *finding.line;
@@ -208,13 +208,13 @@ struct Saved {
   std::string path;
 };
 
-Task<Result<Saved>> save(Workshop& workshop, Call& call, const Request& request) {
-  const auto session = co_await workshop.sessions.open(call, request.session, request.language.name);
+Task<Result<Saved>> save(ToolContext& context, Call& call, const Request& request) {
+  const auto session = co_await context.sessions.open(call, request.session, request.language.name);
   if (!session) co_return tl::unexpected<Error>(session.error());
   const auto path = request.filename.empty() ? "main" + request.language.extensions.front() : request.filename;
   SessionFiles files(*session, call);
   const auto written = co_await files.write(path, request.code, sandbox::WriteMode::replace);
-  if (!written) co_return fail(written.error().code, file_trouble(written.error()));
+  if (!written) co_return fail(written.error().code, file_error_text(written.error()));
   co_return Saved{.session = session->id, .path = path};
 }
 
@@ -227,7 +227,7 @@ json::object valid(const Request& request, const Judgement& judgement, const std
     facts["saved"] = saved->path;
     facts["session_id"] = saved->session;
   }
-  text += said_so(judgement);
+  text += basic_check_note(judgement);
   auto block = text_block(std::move(text));
   json::object notes{{"status", "valid"}};
   if (!judgement.basic_because.empty()) notes["checked"] = "basic";
@@ -240,19 +240,19 @@ json::object valid(const Request& request, const Judgement& judgement, const std
   return {{"content", std::move(content)}, {"structuredContent", std::move(facts)}, {"isError", false}};
 }
 
-Task<Or<>> validate(Workshop& workshop, Call& call, json::object arguments) {
-  const auto request = parse(workshop, arguments);
+Task<Or<>> validate(ToolContext& context, Call& call, json::object arguments) {
+  const auto request = parse(context, arguments);
   if (!request) co_return tool_error(request.error().message);
-  const auto ticket = co_await run::admit(workshop.services, caller_of(call));
+  const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error("Validation error: " + ticket.error().message);
-  auto judgement = co_await judge_by_program(workshop, call, *request);
+  auto judgement = co_await judge_by_program(context, call, *request);
   if (judgement && !judgement->basic_because.empty())
     judgement = judge_by_structure(*request, std::move(judgement->basic_because));
   if (!judgement) co_return tool_error("Validation error: " + judgement.error().message);
   if (!judgement->valid) co_return invalid(*request, std::move(*judgement));
   std::optional<Saved> saved;
   if (request->save) {
-    auto done = co_await save(workshop, call, *request);
+    auto done = co_await save(context, call, *request);
     if (!done) co_return tool_error("The syntax is valid, but the file was not saved: " + done.error().message);
     saved = std::move(*done);
   }
@@ -267,26 +267,27 @@ Tool validate_tool(const config::Languages& languages) {
       {"name", "validate_code"},
       {"title", "Check syntax"},
       {"description",
-       "Checks the syntax of code without running it, and says in which line the first error is. With save, code that "
-       "is valid is written to filename in the session's workspace (/workspace), where execute_code of the same "
-       "session finds it: this is how a program of several files is put together. Up to 1 MiB of code; 20 seconds."},
+       "Checks the syntax of code without running it, and reports the line of the first error. With save, valid code "
+       "is written to filename in the session's workspace, /workspace, where execute_code in the same session finds "
+       "it; this is how to build a program of several files. At most 1 MiB of code; takes at most 20 seconds."},
       {"inputSchema",
        schema({{"language", language_property(languages, "")},
                {"code", property("string", "The source text")},
-               {"filename", property("string", "Name of the file, with or without extension; may have directories")},
+               {"filename", property("string", "File name, with or without extension; may include directories")},
                {"save", property("boolean", "Write valid code to the file in the session's workspace")},
-               {"session_id", property("string", "The session to save into; without it the one of the language")}},
+               {"session_id",
+                property("string", "The session to save into; without it, the default session of the language")}},
               {"language", "code"})},
       {"outputSchema",
        schema({{"valid", property("boolean", "")},
                {"language", property("string", "")},
                {"checked", one_of({"full", "basic"}, "basic: only brackets, strings, comments and block keywords")},
-               {"line", property("integer", "Of the first error")},
-               {"column", property("integer", "Of the first error, counted from 1, when it is known")},
-               {"message", property("string", "What is wrong")},
+               {"line", property("integer", "Line of the first error")},
+               {"column", property("integer", "Column of the first error, counted from 1, if known")},
+               {"message", property("string", "The error message")},
                {"filename", property("string", "")},
-               {"saved", property("string", "The path in the workspace it was written to")},
-               {"session_id", property("string", "The session it was written to")}},
+               {"saved", property("string", "Path of the saved file, relative to /workspace")},
+               {"session_id", property("string", "The session whose workspace holds the saved file")}},
               {"valid", "language", "checked"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = validate;

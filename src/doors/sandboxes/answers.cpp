@@ -18,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{15};
 constexpr std::chrono::seconds kPlainAnswer{1};  // after this long the answer begins, and whitespace keeps it alive
-constexpr milliseconds kLook{200};               // how often it is seen whether the client is still there
+constexpr milliseconds kPollInterval{200};       // how often it is seen whether the client is still there
 constexpr std::size_t kBatch = 256U << 10;
-constexpr std::size_t kMostElements = 50'000;
+constexpr std::size_t kMaxElements = 50'000;
 
 json::value parsed(const std::string& text) {
   boost::system::error_code failed;
@@ -66,7 +66,7 @@ http::Response answer_to(const Error& error) {
     case Errc::quota:
       return later(http::error_response(429, "quota", error.message), 1);
     case Errc::over_limit:
-      // With an errno it is the host that has no more to give; without one it is the request that is too large.
+      // With an errno the host is out of a resource; without one the request is too large.
       if (error.sys_errno != 0) return later(http::error_response(503, "unavailable", error.message), 2);
       return http::error_response(413, "too_large", error.message);
     case Errc::unavailable:
@@ -108,12 +108,12 @@ Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services,
 Result<json::object> parse_object(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
   const auto shape = cove::json::shape_of(body);
-  if (shape.elements > kMostElements)
-    return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMostElements));
+  if (shape.elements > kMaxElements)
+    return fail(Errc::invalid, fmt::format("the body has more than {} elements", kMaxElements));
   boost::system::error_code failed;
   auto value = json::parse(body, failed);
   if (failed) return fail(Errc::invalid, fmt::format("the body is not JSON: {}", failed.message()));
-  if (members_of(value) != shape.members) return fail(Errc::invalid, "the body has a key twice in one object");
+  if (members_of(value) != shape.members) return fail(Errc::invalid, "the body has an object with a duplicate key");
   if (!value.is_object()) return fail(Errc::invalid, "the body must be a JSON object");
   return std::move(value.as_object());
 }
@@ -319,10 +319,10 @@ Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, st
   auto speak = Clock::now() + kPlainAnswer;
   bool begun = false;
   while (!done()) {
-    co_await changed.wait_until(std::min(speak, Clock::now() + kLook));
+    co_await changed.wait_until(std::min(speak, Clock::now() + kPollInterval));
     if (exchange.client_gone()) co_return false;
     if (done() || Clock::now() < speak) continue;
-    // A client that hears nothing for long gives up: the answer begins now, and a blank says that it goes on.
+    // Clients give up on a silent connection: the answer starts now, and blanks keep it alive.
     if (!std::exchange(begun, true)) {
       http::Response head{.status = 200};
       if (!co_await exchange.start(std::move(head))) co_return false;

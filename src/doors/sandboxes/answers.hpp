@@ -16,30 +16,30 @@ namespace cove::doors::sandboxes {
 // The one place where errors become statuses.
 http::Response answer_to(const Error& error);
 
-// Of a handler. nullopt: the client is gone, or the handler has written its answer itself.
+// The result of a handler. nullopt: the client is gone, or the handler has written the answer itself.
 using Answer = Result<std::optional<http::Response>>;
 
-// Sends the answer, or what the error becomes. A shutdown waits until it is sent.
+// Sends the answer, or the error as a response. A shutdown waits until it is sent.
 Task<> send_answer(Services& services, http::Exchange& exchange, Answer answer);
 
-// A handler as a route calls it.
+// Adapts a handler to a route.
 template <auto handler>
 Task<> answered(Services& services, http::Exchange& exchange) {
   Answer answer = co_await handler(services, exchange);
   co_await send_answer(services, exchange, std::move(answer));
 }
 
-// Who waits for the answer.
+// The caller that waits for the answer.
 run::Caller caller_of(const http::Exchange& exchange);
 
 // The id of the path, checked.
 Result<std::string> sandbox_name(const http::Request& request);
 
-// The sandbox the path names, of the caller's tenant. New work is refused while the server drains.
+// The sandbox that the path names, of the caller's tenant. Errc::unavailable while the server drains.
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> find_sandbox(Services& services, const http::Request& request);
 Result<> check_serving(const Services& services);
 
-// A JSON object; an empty body is an empty one.
+// A JSON object; an empty body is an empty object.
 Result<boost::json::object> parse_object(std::string_view body);
 // Reads the whole body, and parses it.
 Task<Result<boost::json::object>> read_object(const Services& services, http::Exchange& exchange);
@@ -52,18 +52,18 @@ using cove::json::bool_field;
 Result<std::vector<std::string>> command_field(const boost::json::object& object);
 // {name: value} as "K=V"; numbers and booleans become text.
 Result<std::vector<std::string>> environment_field(const boost::json::object& object, std::string_view name);
-// `timeoutSeconds`: more than 0, no more than the limits allow; theirs when it is absent.
+// `timeoutSeconds`: more than 0, at most the limit; the default when it is absent.
 Result<std::chrono::milliseconds> timeout_field(const boost::json::object& object, const config::ExecLimits& limits);
-// What to install, from the fields of these names and `indexUrl`.
+// The packages to install, from the fields with these names and `indexUrl`.
 Result<packages::InstallRequest> parse_install(const boost::json::object& body, const config::Dependencies& config,
                                                std::string_view packages, std::string_view timeout);
-// "true", "1", "" (present without a value) and their opposites.
+// True for "true", "1" and "" (present without a value), false for "false" and "0".
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
-// The event a stream begins with: the header of a browser that comes back wins over the address it first came with.
+// The first event of a stream: Last-Event-ID of a reconnecting browser wins over `from` in the address.
 std::uint64_t first_event(const http::Request& request, std::uint64_t asked);
 
-// The limits this host does not enforce: every result names them.
+// The limits that this host does not enforce; every result lists them.
 boost::json::array degraded(const keeper::Enforcement& enforced);
 boost::json::object to_json(const sandbox::Sandbox& sandbox, const Services& services);
 boost::json::object to_json(const sandbox::Process& process);
@@ -71,15 +71,15 @@ boost::json::object to_json(const sandbox::Process& process, const sandbox::Even
 boost::json::object end_fields(const sandbox::ProcessEnd& end);
 
 bool wants_event_stream(const http::Request& request);
-// The head of an answer made of server-sent events.
+// The response head of a stream of server-sent events.
 http::Response event_stream();
 
-// Answers 200 with `result` when `done`, at which `changed` is notified. Meanwhile a client that would give up is told
-// that it goes on. False: the client went away first.
+// Answers 200 with `result` once `done`, which `changed` announces. Sends blanks meanwhile to keep the connection
+// alive. False: the client disconnected first.
 Task<bool> answer_when_done(http::Exchange& exchange, async::Signal& changed, std::function<bool()> done,
                             std::function<boost::json::object()> result);
 
-// Sends a process's events as they come until its end, the client's, or the server's.
+// Streams a process's events until it ends, the client disconnects, or the server stops.
 Task<> stream_events(http::Exchange& exchange, std::shared_ptr<sandbox::Process> process, std::uint64_t from);
 
 }  // namespace cove::doors::sandboxes

@@ -8,7 +8,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostAtOnce = 50;
+constexpr std::size_t kMaxAtOnce = 50;
 
 tl::unexpected<Error> wrong(std::string message) {
   return fail(Errc::invalid, std::move(message));
@@ -16,8 +16,8 @@ tl::unexpected<Error> wrong(std::string message) {
 
 Result<std::vector<packages::Package>> packages_field(const json::object& body, std::string_view field) {
   const auto* value = body.if_contains(field);
-  if (value == nullptr || !value->is_array() || value->as_array().empty() || value->as_array().size() > kMostAtOnce)
-    return wrong(fmt::format("{} must be an array of 1 to {} names or {{name, version}}", field, kMostAtOnce));
+  if (value == nullptr || !value->is_array() || value->as_array().empty() || value->as_array().size() > kMaxAtOnce)
+    return wrong(fmt::format("{} must be an array of 1 to {} names or {{name, version}}", field, kMaxAtOnce));
   std::vector<packages::Package> packages;
   for (std::size_t i = 0; i < value->as_array().size(); ++i) {
     const auto& entry = value->as_array()[i];

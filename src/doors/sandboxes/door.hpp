@@ -18,7 +18,7 @@ namespace cove::doors::sandboxes {
 
 using async::Task;
 
-// A creation under an Idempotency-Key that is being worked on.
+// A creation with an Idempotency-Key that is in progress.
 struct KeyedCreation {
   KeyedCreation(boost::asio::any_io_executor executor, std::string of_body)
       : hash(std::move(of_body)), over(std::move(executor)) {}
@@ -26,7 +26,7 @@ struct KeyedCreation {
   async::Signal over;  // answered, or failed
 };
 
-// What the door works with. Borrowed for the server's life.
+// The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
   jobs::Jobs& jobs;
   jobs::Callbacks& callbacks;
@@ -43,7 +43,7 @@ std::vector<Route> routes();
 // Adds them to the router.
 void add_routes(http::Router& router, Services& services);
 
-// In the other files of this door.
+// Defined in the other files of this door.
 Routes lifecycle_routes();
 Routes template_routes();
 Routes exec_routes();

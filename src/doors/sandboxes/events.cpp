@@ -26,22 +26,22 @@ json::object to_json(const store::EventRow& row) {
   return object;
 }
 
-// What the tenant has lost between the last event that a reader knows, `after`, and the first that is kept.
+// The gap between the last event that a reader has seen, `after`, and the first one still kept.
 json::object gap_after(std::int64_t after, std::int64_t lost) {
   return {{"type", "gap"}, {"from", after + 1}, {"to", lost}};
 }
 
-// Events as they come, from the one after `after` on.
+// Streams events that follow `after`.
 Task<> follow_events(Services& services, http::Exchange& exchange, std::int64_t after) {
   const auto tenant = exchange.request().principal.tenant;
   auto& table = services.registry.store().events();
   const auto changed = services.registry.events_of(tenant);
-  // At once, so that who connects knows that from here on nothing is missed.
+  // Sent at once: from here on the client misses nothing.
   auto text = http::sse_comment();
   auto spoke = Clock::now();
   bool looked = false;
   while (!exchange.client_gone() && !services.draining()) {
-    // The database is asked only when there is something to be had.
+    // The database is read only when there are new events.
     if (!looked || table.last_of(tenant).value_or(after + 1) > after) {
       looked = true;
       const auto lost = table.lost_through(tenant).value_or(0);
@@ -72,7 +72,7 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   const auto tenant = request.principal.tenant;
   auto& table = services.registry.store().events();
   COVE_CO_TRY(const auto from, number_query(request, "from"));
-  // `from` names the first event wanted.
+  // `from` is the first event to return.
   auto after = static_cast<std::int64_t>(std::min<std::uint64_t>(from.value_or(1), INT64_MAX)) - 1;
   if (!wants_event_stream(request)) {
     COVE_CO_TRY(const auto lost, table.lost_through(tenant));
@@ -88,7 +88,7 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   std::int64_t last = 0;
   const bool resumed = std::from_chars(header.data(), header.data() + header.size(), last).ec == std::errc();
   if (resumed) after = last;
-  // Without a place to start from: from now on.
+  // Without a position the stream starts now.
   if (!resumed && !from) after = table.last_seq().value_or(0);
   auto head = event_stream();
   if (!co_await exchange.start(std::move(head))) co_return std::nullopt;

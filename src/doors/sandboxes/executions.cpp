@@ -13,10 +13,10 @@ namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostCode = 1U << 20;
-constexpr std::size_t kMostSecret = 1024;
-constexpr std::uint64_t kMostListed = 1000;
-constexpr std::uint64_t kMostWait = 300;  // seconds
+constexpr std::size_t kMaxCode = 1U << 20;
+constexpr std::size_t kMaxSecret = 1024;
+constexpr std::uint64_t kMaxListed = 1000;
+constexpr std::uint64_t kMaxWait = 300;  // seconds
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "running", "completed", "failed", "timeout", "crashed", "cancelled"});
 
@@ -47,20 +47,20 @@ Result<> parse_callback(const json::object& body, const jobs::Callbacks& callbac
   if (const auto good = callbacks.check(*url); !good)
     return wrong(fmt::format("callback.url: {}", good.error().message));
   COVE_TRY(const auto secret, text_field(callback, "secret"));
-  if (secret && (secret->empty() || secret->size() > kMostSecret))
-    return wrong(fmt::format("callback.secret must have 1 to {} bytes", kMostSecret));
+  if (secret && (secret->empty() || secret->size() > kMaxSecret))
+    return wrong(fmt::format("callback.secret must have 1 to {} bytes", kMaxSecret));
   request.callback_url = *url;
   request.callback_secret = secret.value_or("");
   return {};
 }
 
-// Everything but the kernel, which is looked for.
+// Parses everything but the kernel, which has to be looked up.
 Result<jobs::JobRequest> parse_job(const json::object& body, const Services& services) {
   const auto config = services.config();
   jobs::JobRequest request;
   COVE_TRY(const auto code, text_field(body, "code"));
   if (!code || code->empty()) return wrong("code must be a string that is not empty");
-  if (code->size() > kMostCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMostCode));
+  if (code->size() > kMaxCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMaxCode));
   request.code = *code;
   COVE_TRY(const auto language, text_field(body, "language"));
   COVE_TRY(const auto languages, config::Languages::built_in());
@@ -76,7 +76,7 @@ Result<jobs::JobRequest> parse_job(const json::object& body, const Services& ser
     if (request.language.name != "python")
       return wrong("event needs language \"python\": a handler is a Python function");
     if (!request.arguments.empty())
-      return wrong("args cannot be given with event: a handler has no arguments but that");
+      return wrong("args cannot be given with event: the event is a handler's only argument");
     request.event_json = json::serialize(*event);
   }
   COVE_CHECK(parse_callback(body, services.callbacks, request));
@@ -115,7 +115,7 @@ Result<std::int64_t> cursor_query(const http::Request& request) {
   if (text && text->empty()) return number;
   const bool good =
       text && std::from_chars(text->data(), text->data() + text->size(), number).ptr == text->data() + text->size();
-  if (!good || number < 1) return wrong("cursor is not one this server gave");
+  if (!good || number < 1) return wrong("cursor is not valid");
   return number;
 }
 
@@ -124,7 +124,7 @@ Task<Answer> list_executions(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, request));
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
   const auto most = limit.value_or(50);
-  if (most < 1 || most > kMostListed) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
+  if (most < 1 || most > kMaxListed) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
   const auto status = request.query("status").value_or("");
   if (!status.empty() && std::ranges::find(kStatuses, status) == kStatuses.end())
     co_return fail(Errc::invalid,
@@ -137,7 +137,7 @@ Task<Answer> list_executions(Services& services, http::Exchange& exchange) {
   for (const auto& row : rows) {
     if (list.size() == most) break;
     auto object = services.jobs.to_json(row);
-    // The texts are for whoever asks for one.
+    // Code and output are left out of lists.
     for (const auto* name : {"stdout", "stderr", "outputs", "code", "returnValue", "artifacts"}) object.erase(name);
     list.push_back(std::move(object));
   }
@@ -146,13 +146,13 @@ Task<Answer> list_executions(Services& services, http::Exchange& exchange) {
   co_return http::json_response(200, json::object{{"executions", std::move(list)}, {"nextCursor", std::move(next)}});
 }
 
-struct Named {
+struct FoundExecution {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   store::ExecutionRow row;
   std::shared_ptr<jobs::Job> job;  // while it has not ended
 };
 
-Task<Result<Named>> find_execution(Services& services, const http::Request& request) {
+Task<Result<FoundExecution>> find_execution(Services& services, const http::Request& request) {
   COVE_CO_TRY(auto found, co_await find_sandbox(services, request));
   const auto id = request.param("eid");
   auto row = services.registry.store().executions().find(found->row().id, id);
@@ -160,13 +160,13 @@ Task<Result<Named>> find_execution(Services& services, const http::Request& requ
     co_return fail(Errc::not_found, fmt::format("no such execution: {}", replace_invalid_utf8(id)));
   if (!row) co_return tl::unexpected<Error>(row.error());
   auto job = services.jobs.find(row->id);
-  co_return Named{.sandbox = found, .row = std::move(*row), .job = std::move(job)};
+  co_return FoundExecution{.sandbox = found, .row = std::move(*row), .job = std::move(job)};
 }
 
 Task<Answer> get_execution(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto named, co_await find_execution(services, exchange.request()));
   COVE_CO_TRY(const auto wait, number_query(exchange.request(), "wait"));
-  if (wait && *wait > kMostWait) co_return fail(Errc::invalid, "wait must be at most 300 seconds");
+  if (wait && *wait > kMaxWait) co_return fail(Errc::invalid, "wait must be at most 300 seconds");
   const auto until = Clock::now() + std::chrono::seconds(wait.value_or(0));
   const sandbox::Sandbox::Activity activity(named.sandbox);
   if (named.job) {
@@ -177,7 +177,7 @@ Task<Answer> get_execution(Services& services, http::Exchange& exchange) {
   co_return http::json_response(200, services.jobs.to_json(named.row));
 }
 
-// Of one that ended a while ago there is the end, and what was before it is told to be gone.
+// For an execution that ended a while ago only the end is kept; a gap stands for the earlier events.
 Task<> send_what_is_left(http::Exchange& exchange, json::object shown) {
   for (const auto* name : {"stdout", "stderr", "outputs", "code", "artifacts"}) shown.erase(name);
   shown["type"] = "end";
@@ -197,7 +197,7 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   const auto first = first_event(request, from.value_or(1));
   const sandbox::Sandbox::Activity activity(named.sandbox);
   const auto& job = named.job;
-  // It may still stand in line.
+  // It may still be queued.
   while (job && !job->process && !job->execution && !job->over() && !exchange.client_gone())
     co_await job->changed.wait_until(Clock::now() + milliseconds(250));
   if (job && job->execution) {

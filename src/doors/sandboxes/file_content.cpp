@@ -11,7 +11,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kChunk = 256U << 10;
 
-// Passes the body on. Fails when it did not come whole: nothing may come of it then.
+// Forwards the body. Fails when it is incomplete, so that the write is undone.
 Task<Result<>> pass_body_on(http::Exchange& exchange, sandbox::FileInput& input, std::uint64_t limit) {
   std::string chunk(kChunk, '\0');
   std::uint64_t passed = 0;
@@ -31,7 +31,7 @@ struct Range {
   std::optional<std::uint64_t> last;
 };
 
-// One range of bytes. Several, and what is no range, are as if nothing had been asked (RFC 9110, 14.2).
+// One byte range. Several ranges and invalid ones are ignored (RFC 9110, 14.2).
 std::optional<Range> parse_range(std::string_view header) {
   if (!header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return std::nullopt;
   header.remove_prefix(6);
@@ -97,7 +97,7 @@ Task<Answer> download_archive(Services& services, http::Exchange& exchange) {
   for (; !bytes.empty(); bytes = co_await archive.next()) {
     if (!co_await exchange.write(bytes)) co_return std::nullopt;
   }
-  // What broke off must not look whole.
+  // A truncated archive must not look complete.
   if (const auto ended = co_await archive.rest(); !ended) {
     exchange.abort();
     co_return std::nullopt;
@@ -112,7 +112,7 @@ Task<Answer> read_file(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto path, path_query(request, "path", ""));
   auto range = parse_range(request.header("Range"));
   constexpr sandbox::ByteRange nothing{.offset = 0, .length = 0};
-  // A part of what the client has only counts if it still is what it has; that is for the file's facts to say.
+  // If-Range: the range only applies if the file is still the version that the client has.
   if (const auto wanted = request.header("If-Range"); range && !wanted.empty()) {
     COVE_CO_TRY(const auto now, co_await work.files.read(path, nothing));
     if (wanted != etag_of(now.facts())) range.reset();
@@ -120,7 +120,7 @@ Task<Answer> read_file(Services& services, http::Exchange& exchange) {
   std::uint64_t offset = 0;
   std::uint64_t length = INT64_MAX;
   if (range && !range->first) {
-    // The end of a file can only be found by its size.
+    // A suffix range needs the file's size.
     COVE_CO_TRY(const auto now, co_await work.files.read(path, nothing));
     offset = now.facts().size - std::min(now.facts().size, *range->last);
   } else if (range) {
@@ -157,7 +157,7 @@ Task<Answer> read_file(Services& services, http::Exchange& exchange) {
     [[maybe_unused]] const auto done = co_await exchange.finish();
     co_return std::nullopt;
   }
-  // A file that changes while it is read gives as many bytes as were promised, or an answer that is visibly cut off.
+  // A file that shrinks while it is read must not give a short answer that looks complete.
   std::uint64_t left = length;
   while (left > 0) {
     const auto bytes = co_await file.next();
@@ -181,7 +181,7 @@ Task<Answer> write_file(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto append, flag_query(request, "append"));
   const auto mode = request.query("mode").value_or("0644");
   if (mode.empty() || mode.size() > 4 || mode.find_first_not_of("01234567") != std::string::npos)
-    co_return fail(Errc::invalid, "mode must be octal, as 0644");
+    co_return fail(Errc::invalid, "mode must be octal, for example 0644");
   sandbox::WriteOptions options{.mode = append ? sandbox::WriteMode::append : sandbox::WriteMode::replace};
   std::from_chars(mode.data(), mode.data() + mode.size(), options.permissions, 8);
   COVE_CO_TRY(auto file, co_await work.files.write(path, options));

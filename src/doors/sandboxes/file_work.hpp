@@ -9,16 +9,16 @@
 
 namespace cove::doors::sandboxes {
 
-// The files of the sandbox that a request names. It counts as activity, and a server that stops waits for it.
+// File work in the sandbox that a request names. Counts as activity; a shutdown waits for it.
 struct FileWork {
   sandbox::SandboxFiles files;
   sandbox::Sandbox::Activity activity;
   async::Gate::Pass pass;
 };
-// Until the client is gone.
+// Abandoned when the client disconnects.
 Task<Result<FileWork>> begin_file_work(Services& services, const http::Exchange& exchange);
 
-// Absolute, so that no name can be taken for an option of the helper's. Errc::invalid names the field.
+// An absolute path, so that none can be mistaken for an option of the file helper. Errc::invalid names the field.
 Result<std::string> checked_path(std::string_view field, std::string path);
 Result<std::string> path_query(const http::Request& request, std::string_view name, std::string_view usual);
 

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr http::RouteOptions kAnySize{.body_limit = UINT64_MAX};
-constexpr std::uint64_t kMostEntries = 10'000;
+constexpr std::uint64_t kMaxEntries = 10'000;
 
 json::object to_json(const sandbox::FileEntry& entry) {
   const auto name = entry.path == "/" ? entry.path : entry.path.substr(entry.path.rfind('/') + 1);
@@ -35,7 +35,7 @@ Task<Answer> list(Services& services, http::Exchange& exchange) {
   if (depth && (*depth < 1 || *depth > 1000)) co_return fail(Errc::invalid, "depth must be between 1 and 1000");
   COVE_CO_TRY(const auto work, co_await begin_file_work(services, exchange));
   const sandbox::ListOptions options{.depth = static_cast<std::uint64_t>(depth.value_or(1)),
-                                     .max_entries = kMostEntries};
+                                     .max_entries = kMaxEntries};
   COVE_CO_TRY(const auto listing, co_await work.files.list(path, options));
   json::array entries;
   entries.reserve(listing.entries.size());

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 using sandbox::Execution;
 
 constexpr std::chrono::seconds kKeepAlive{15};
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kPollInterval{250};
 constexpr std::size_t kBatch = 256U << 10;
 
 json::value member(const json::object& object, std::string_view name, json::value missing = nullptr) {
@@ -44,7 +44,7 @@ bool is_output(std::string_view type) {
          type.starts_with("comm_");
 }
 
-// What the kernel said, in our words.
+// Translates the content of a kernel's message into an event of this API.
 void add_content(json::object& to, std::string_view type, const json::object& said) {
   if (type == "stdout" || type == "stderr") {
     to["data"] = text_member(said, "text");
@@ -203,7 +203,7 @@ Task<> stream_events(http::Exchange& exchange, std::shared_ptr<Execution> execut
       continue;
     }
     if (over) break;
-    co_await execution->changed().wait_until(Clock::now() + kLook);
+    co_await execution->changed().wait_until(Clock::now() + kPollInterval);
   }
   [[maybe_unused]] const auto done = co_await exchange.finish();
 }

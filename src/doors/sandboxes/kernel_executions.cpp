@@ -37,7 +37,7 @@ Result<sandbox::ExecuteRequest> parse_execute(const json::object& body, const co
   return request;
 }
 
-// Goes on without its client; what the request holds of the server's memory is held until the end.
+// Runs without a client. The request's share of the server's memory stays charged until the end.
 Task<> run_detached(run::Cell cell, Budget::Charge /*held*/) {
   co_await cell.run_to_end();
 }

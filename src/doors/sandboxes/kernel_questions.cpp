@@ -9,10 +9,10 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::uint64_t kMostVariables = 10'000;
-constexpr std::uint64_t kMostPreview = 4096;
+constexpr std::uint64_t kMaxVariables = 10'000;
+constexpr std::uint64_t kMaxPreview = 4096;
 
-// Puts one, and gives the answer that `shape` makes of it.
+// Asks the kernel a question, and answers with its reply in the form that `shape` gives it.
 using Shape = json::object (*)(const sandbox::Execution& answered);
 
 Task<Answer> put_question(Services& services, http::Exchange& exchange, std::string op, Result<json::object> content,
@@ -117,10 +117,10 @@ Task<Answer> get_history(Services& services, http::Exchange& exchange) {
 Result<json::object> parse_variables(const http::Request& request) {
   COVE_TRY(const auto most, number_query(request, "max"));
   COVE_TRY(const auto preview, number_query(request, "previewBytes"));
-  if (most && (*most < 1 || *most > kMostVariables))
-    return fail(Errc::invalid, fmt::format("max must be between 1 and {}", kMostVariables));
-  if (preview && *preview > kMostPreview)
-    return fail(Errc::invalid, fmt::format("previewBytes must be at most {}", kMostPreview));
+  if (most && (*most < 1 || *most > kMaxVariables))
+    return fail(Errc::invalid, fmt::format("max must be between 1 and {}", kMaxVariables));
+  if (preview && *preview > kMaxPreview)
+    return fail(Errc::invalid, fmt::format("previewBytes must be at most {}", kMaxPreview));
   json::object content;
   if (most) content["max"] = *most;
   if (preview) content["preview_bytes"] = *preview;
@@ -170,7 +170,7 @@ Result<CommWord> parse_comm(const json::object& body) {
 
 Task<Answer> speak_comm(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
-  // Who may not know of it hears that it is not there, whatever was asked.
+  // The kernel is looked up first: a caller that must not see it gets not_found, whatever the body is.
   COVE_CO_CHECK(co_await find_kernel(services, exchange.request(), Need::to_speak));
   COVE_CO_TRY(auto word, parse_comm(body));
   co_return co_await put_question(services, exchange, std::move(word.op), std::move(word.content),

@@ -7,7 +7,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr double kMostWhole = 9'007'199'254'740'991;  // what every JSON parser counts exactly
+constexpr double kMaxWhole = 9'007'199'254'740'991;  // what every JSON parser counts exactly
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Task<Result<NamedKernel>> find_kernel(Services& services, const http::Request& r
 Result<std::optional<std::int64_t>> whole_field(const json::object& object, std::string_view name, double least) {
   COVE_TRY(const auto number, number_field(object, name));
   if (!number) return std::optional<std::int64_t>();
-  if (*number < least || *number > kMostWhole || *number != std::floor(*number))
+  if (*number < least || *number > kMaxWhole || *number != std::floor(*number))
     return fail(Errc::invalid, fmt::format("{} must be a whole number of at least {}", name, least));
   return std::optional(static_cast<std::int64_t>(*number));
 }

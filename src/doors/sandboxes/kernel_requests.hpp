@@ -20,11 +20,11 @@ struct NamedKernel {
 
 enum class Need { to_know, to_speak };
 
-// Another tenant's kernel and a missing one are both Errc::not_found. Errc::conflict when the kernel is needed to speak
+// Another tenant's kernel and a missing one are both Errc::not_found. Errc::conflict when the kernel has to answer
 // and its sandbox is paused.
 Task<Result<NamedKernel>> find_kernel(Services& services, const http::Request& request, Need need);
 
-// A whole number that every JSON parser counts exactly. Absent and null: nullopt.
+// A whole number within the exact range of a double. Absent and null: nullopt.
 Result<std::optional<std::int64_t>> whole_field(const boost::json::object& object, std::string_view name,
                                                 double least = 0);
 // Absent and null: empty.

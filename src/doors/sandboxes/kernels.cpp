@@ -24,7 +24,7 @@ Task<Answer> create_kernel(Services& services, http::Exchange& exchange) {
   auto& kernels = services.registry.kernels();
   sandbox::KernelOptions options{.language = language, .variables = std::move(variables)};
   COVE_CO_TRY(const auto kernel, co_await kernels.start(found, std::move(options)));
-  // Nobody has heard its name.
+  // The client never learned the kernel's id.
   if (exchange.client_gone()) {
     co_await kernels.remove(found, kernel);
     co_return std::nullopt;

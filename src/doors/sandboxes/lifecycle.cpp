@@ -21,7 +21,7 @@ constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
-constexpr std::uint64_t kMostListed = 1000;
+constexpr std::uint64_t kMaxListed = 1000;
 
 Result<milliseconds> ttl_of(const json::object& body, const config::SandboxLimits& limits) {
   COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
@@ -29,8 +29,7 @@ Result<milliseconds> ttl_of(const json::object& body, const config::SandboxLimit
   const double most = std::chrono::duration<double>(limits.max_ttl).count();
   if (!(*given >= 1) || *given != std::floor(*given))
     return fail(Errc::invalid, "ttlSeconds must be a whole number of at least 1");
-  if (*given > most)
-    return fail(Errc::invalid, fmt::format("ttlSeconds is more than {}, the most this server gives", most));
+  if (*given > most) return fail(Errc::invalid, fmt::format("ttlSeconds is more than this server's limit of {}", most));
   return milliseconds(static_cast<std::int64_t>(*given) * 1000);
 }
 
@@ -50,7 +49,7 @@ Result<json::object> labels_of(const json::object& body) {
   return value->as_object();
 }
 
-// The template that is named, or that an image stands for.
+// The template of the request: named directly, or mapped from its image.
 Result<std::string> template_of(const json::object& body, const config::Config& config, json::array& notes) {
   COVE_TRY(const auto image, text_field(body, "image"));
   if (image && image->size() > kImageLimit)
@@ -68,7 +67,7 @@ Result<std::string> template_of(const json::object& body, const config::Config& 
   return std::string(templates::kHostTemplate);
 }
 
-// What is asked for, else what the template gives, else the server; never more than that gives now.
+// The limits of the request, else of the template, else of the configuration; never above the configured maximum.
 jail::Limits limits_of(const store::TemplateDefaults& wished, const store::TemplateDefaults& from,
                        const config::SandboxLimits& usual) {
   const auto first = [](auto wish, auto given, auto otherwise, auto most) {
@@ -90,7 +89,7 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const Serv
   COVE_TRY(request.template_name, template_of(body, *config, notes));
   const auto from = services.registry.templates().usable(request.template_name);
   if (!from && from.error().code == Errc::not_found)
-    return fail(Errc::invalid, fmt::format("template is not known here: {}", request.template_name));
+    return fail(Errc::invalid, fmt::format("unknown template: {}", request.template_name));
   if (!from) return tl::unexpected<Error>(from.error());
   request.limits = limits_of(wished, (*from)->defaults, config->sandbox);
 
@@ -123,7 +122,7 @@ Result<std::optional<packages::InstallRequest>> parse_dependencies(const json::o
 
 void install_dependencies(Services& services, const std::shared_ptr<sandbox::Sandbox>& sandbox,
                           std::optional<packages::InstallRequest> request) {
-  // Into a new sandbox nothing is being installed, so that nothing stands in its way.
+  // This cannot fail: nothing else installs into a new sandbox.
   if (request) [[maybe_unused]]
     const auto begun = services.installs.begin(sandbox, std::move(*request));
 }
@@ -144,7 +143,7 @@ Task<Answer> put_sandbox(Services& services, http::Exchange& exchange) {
   co_return http::json_response(200, to_json(*ensured.sandbox, services));
 }
 
-// What was answered under this key; nullopt: nothing yet. Waits while another request under it is being worked on.
+// The stored answer for this Idempotency-Key; nullopt: none yet. Waits for another request with the same key.
 Task<Result<std::optional<http::Response>>> answer_before(Services& services, std::string tenant, std::string key,
                                                           std::string hash) {
   const auto other = [&](const std::string& known) {
@@ -166,7 +165,7 @@ Task<Result<std::optional<http::Response>>> answer_before(Services& services, st
   }
 }
 
-// Makes the sandbox and, with a key, writes down what was answered.
+// Creates the sandbox and, with an Idempotency-Key, stores the answer.
 Task<Answer> create_once(Services& services, sandbox::CreateRequest request,
                          std::optional<packages::InstallRequest> dependencies, sandbox::Quotas quotas, std::string key,
                          std::string hash) {
@@ -187,7 +186,7 @@ Task<Answer> create_once(Services& services, sandbox::CreateRequest request,
   co_return response;
 }
 
-// A key that is being worked on, for as long as it is.
+// Marks an Idempotency-Key as in progress.
 class Creating {
  public:
   Creating(Services& services, std::string tenant, std::string key, std::shared_ptr<KeyedCreation> creation)
@@ -207,7 +206,7 @@ class Creating {
   std::shared_ptr<KeyedCreation> creation_;
 };
 
-// The same question under the same key gets the answer the first one got.
+// A repeated request with the same key gets the first answer.
 Task<Answer> post_sandbox(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto text, co_await exchange.read_body(services.config()->http.max_body_bytes));
   COVE_CO_TRY(const auto body, parse_object(text));
@@ -236,10 +235,10 @@ Task<Answer> post_sandbox(Services& services, http::Exchange& exchange) {
 Task<Answer> list_sandboxes(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
-  if (limit && (*limit < 1 || *limit > kMostListed)) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
+  if (limit && (*limit < 1 || *limit > kMaxListed)) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
   const auto count = limit.value_or(100);
   const auto cursor = from_base64url(request.query("cursor").value_or(""));
-  if (!cursor) co_return fail(Errc::invalid, "cursor is not one this server gave");
+  if (!cursor) co_return fail(Errc::invalid, "cursor is not valid");
   std::vector<std::pair<std::string, std::string>> labels;
   for (const auto& label : request.query_all("label")) {
     const auto equals = label.find('=');
@@ -276,7 +275,7 @@ Task<Answer> list_sandboxes(Services& services, http::Exchange& exchange) {
 }
 
 Task<Answer> get_sandbox(Services& services, http::Exchange& exchange) {
-  // Like everything under an empty id, no sandbox at all.
+  // An empty id names no sandbox.
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
   auto object = to_json(*found, services);
   object["dependencies"] = services.installs.status(*found);

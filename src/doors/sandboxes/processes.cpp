@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBatch = 256U << 10;
-constexpr std::uint64_t kMostEvents = 10'000;
+constexpr std::uint64_t kMaxEvents = 10'000;
 constexpr std::size_t kInputPiece = 64U << 10;
 constexpr std::chrono::seconds kInputPatience{10};
 
@@ -67,19 +67,19 @@ Task<Answer> start_process(Services& services, http::Exchange& exchange) {
   co_return http::json_response(201, to_json(*started));
 }
 
-struct Named {
+struct FoundProcess {
   std::shared_ptr<sandbox::Sandbox> sandbox;
   std::shared_ptr<sandbox::Process> process;
 };
 
-Task<Result<Named>> find_process(Services& services, const http::Request& request) {
+Task<Result<FoundProcess>> find_process(Services& services, const http::Request& request) {
   COVE_CO_TRY(auto found, co_await find_sandbox(services, request));
   COVE_CO_TRY(const auto number, sandbox::process_number(request.param("pid")));
   auto process = found->find_process(number);
   const bool shown = process && (process->request().kind == sandbox::ProcessKind::exec ||
                                  process->request().kind == sandbox::ProcessKind::background);
   if (!shown) co_return fail(Errc::not_found, fmt::format("no such process: {}", request.param("pid")));
-  co_return Named{.sandbox = found, .process = std::move(process)};
+  co_return FoundProcess{.sandbox = found, .process = std::move(process)};
 }
 
 Task<Answer> list_processes(Services& services, http::Exchange& exchange) {
@@ -117,7 +117,7 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   }
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
   const auto most = limit.value_or(1000);
-  if (most < 1 || most > kMostEvents) co_return fail(Errc::invalid, "limit must be between 1 and 10000");
+  if (most < 1 || most > kMaxEvents) co_return fail(Errc::invalid, "limit must be between 1 and 10000");
   const auto& process = *named.process;
   first = std::max<std::uint64_t>(1, first);
   json::array events;
@@ -188,7 +188,7 @@ Task<Answer> resize_process(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-// One line of a person at a terminal, as JSON in a text message.
+// A control message from a terminal client: JSON in a text message.
 Result<> obey(sandbox::Process& process, std::string_view text) {
   COVE_TRY(const auto body, parse_object(text));
   COVE_TRY(const auto type, text_field(body, "type"));
@@ -205,7 +205,7 @@ Result<> obey(sandbox::Process& process, std::string_view text) {
   return fail(Errc::invalid, "type must be resize, signal or eof");
 }
 
-// In pieces, as the process takes them. One that takes nothing for long has its terminal closed.
+// Writes input in pieces, as fast as the process reads it. Fails if it reads nothing for too long.
 Task<Result<>> type_in(std::shared_ptr<sandbox::Process> process, std::string bytes) {
   std::string_view rest = bytes;
   auto until = Clock::now() + kInputPatience;
@@ -223,7 +223,7 @@ Task<Result<>> type_in(std::shared_ptr<sandbox::Process> process, std::string by
   co_return Result<>();
 }
 
-// What the person does; an order that cannot be taken ends the connection, so that nothing waits here for ever.
+// Handles the client's messages. An error ends the connection, so that nothing waits here for ever.
 Task<> take_keys(std::shared_ptr<http::WebSocket> socket, std::shared_ptr<sandbox::Process> process,
                  std::shared_ptr<bool> left) {
   while (true) {
@@ -276,7 +276,7 @@ Task<Answer> attach_terminal(Services& services, http::Exchange& exchange) {
     }
     if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + milliseconds(500));
   }
-  // Reading ends with the socket; the door must not leave before.
+  // The reading task uses the exchange: wait until it has ended.
   co_await socket->close(1000, "");
   while (!*left) co_await process->changed().wait_until(Clock::now() + milliseconds(100));
   co_return std::nullopt;

@@ -13,13 +13,13 @@ namespace json = boost::json;
 using std::chrono::seconds;
 
 constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
-constexpr std::size_t kMostPackages = 500;
-constexpr std::size_t kMostModules = 50;
+constexpr std::size_t kMaxPackages = 500;
+constexpr std::size_t kMaxModules = 50;
 
-// All tenants share templates: who makes one decides what others run on.
+// All tenants share templates, so whoever builds one decides what others run on.
 Result<> check_operator(const Services& services, const http::Request& request) {
   if (services.authority.operates(request.principal)) return {};
-  return fail(Errc::denied, "templates are the operator's: this needs a key made with cove key create --operator");
+  return fail(Errc::denied, "only an operator may change templates: use a key made with cove key create --operator");
 }
 
 json::value parsed(const std::string& text) {
@@ -46,7 +46,7 @@ json::object to_json(const store::TemplateDefaults& defaults) {
           {"env", std::move(names)}};
 }
 
-// The last thing a build said it does.
+// The last progress line of a build.
 std::string progress_of(std::string_view log) {
   std::string last;
   for (auto at = log.rfind("I: "); at != std::string_view::npos && last.empty();
@@ -89,7 +89,7 @@ Result<std::vector<std::string>> names_field(const json::object& body, std::stri
     const std::string name(item.as_string());
     if (!good(name))
       return fail(Errc::invalid,
-                  fmt::format("{} has '{}', which is not the name of {}", field, name.substr(0, 100), what));
+                  fmt::format("{} contains '{}', which is not the name of {}", field, name.substr(0, 100), what));
     names.push_back(name);
   }
   return names;
@@ -115,13 +115,14 @@ Result<templates::BuildRequest> parse_build(const json::object& body, const conf
   templates::BuildRequest request;
   COVE_TRY(const auto name, text_field(body, "name"));
   if (!name || !is_template_name(*name))
-    return fail(Errc::invalid, "name must be 1 to 64 of a-z, 0-9 and - _ . that begin with a letter or digit");
+    return fail(Errc::invalid,
+                "name must be 1 to 64 characters of a-z, 0-9 and - _ . and begin with a letter or digit");
   request.name = *name;
   COVE_TRY(const auto base, text_field(body, "from"));
   if (base && !base->empty()) request.base = *base;
   if (!is_template_name(request.base)) return fail(Errc::invalid, "from is not the name of a template");
-  COVE_TRY(request.packages, names_field(body, "packages", kMostPackages, is_package_name, "a Debian package"));
-  COVE_TRY(request.preload, names_field(body, "preload", kMostModules, is_module_name, "a Python module"));
+  COVE_TRY(request.packages, names_field(body, "packages", kMaxPackages, is_package_name, "a Debian package"));
+  COVE_TRY(request.preload, names_field(body, "preload", kMaxModules, is_module_name, "a Python module"));
   COVE_TRY(request.defaults, parse_defaults(body, config));
   request.timeout = std::chrono::ceil<seconds>(config.templates.build_timeout);
   COVE_TRY(const auto given, number_field(body, "buildTimeoutSeconds"));
@@ -161,7 +162,7 @@ Task<Answer> post_template(Services& services, http::Exchange& exchange) {
   COVE_CO_CHECK(check_serving(services));
   if (services.registry.enforcement().identity == host::IdentityMode::one_user) {
     co_return fail(Errc::unsupported,
-                   "this server has one user id for everything: templates are built "
+                   "this server has a single user id: templates can only be built "
                    "as root, or with a range in /etc/subuid and /etc/subgid");
   }
   COVE_CO_TRY(auto request, parse_build(body, *services.config()));
@@ -170,7 +171,7 @@ Task<Answer> post_template(Services& services, http::Exchange& exchange) {
   co_return http::json_response(202, to_json(begun, services));
 }
 
-// Only what is said changes; null is what the server gives.
+// Changes only the given fields; null restores the server's default.
 Result<store::TemplateDefaults> changed_defaults(store::TemplateDefaults defaults, const json::object& body,
                                                  const config::Config& config) {
   COVE_TRY(const auto wished, parse_defaults(body, config));
@@ -202,7 +203,7 @@ Task<Answer> delete_template(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-// What a build says is for those who may build.
+// Build logs are for operators only.
 Task<Answer> get_log(Services& services, http::Exchange& exchange) {
   COVE_CO_CHECK(check_operator(services, exchange.request()));
   COVE_CO_TRY(const auto row, find_template(services, exchange.request()));

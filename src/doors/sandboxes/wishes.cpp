@@ -18,13 +18,13 @@ struct Range {
 
 Result<std::uint64_t> within(const Range& range, std::uint64_t value) {
   if (value < range.least)
-    return fail(Errc::invalid, fmt::format("{} is less than {}, the least", range.field, range.least));
+    return fail(Errc::invalid, fmt::format("{} is less than the minimum of {}", range.field, range.least));
   if (value > range.most)
-    return fail(Errc::invalid, fmt::format("{} is more than {}, the most this server gives", range.field, range.most));
+    return fail(Errc::invalid, fmt::format("{} is more than this server's limit of {}", range.field, range.most));
   return value;
 }
 
-// A quantity as text, as Kubernetes writes them; a bare number is the same. 0: nothing is said.
+// A Kubernetes quantity as text, or a bare number. 0: not given.
 Result<std::uint64_t> quantity(const json::object& body, const Range& range, std::uint64_t unit_millis) {
   const auto* value = body.if_contains(range.field);
   if (value == nullptr || value->is_null() || (value->is_string() && value->as_string().empty()))

@@ -9,13 +9,12 @@
 
 namespace cove::doors::sandboxes {
 
-// What a request wants of a sandbox, or of those that will be made of a template. 0 where nothing is said.
-// Errc::invalid names the field.
+// The limits that a request asks for, for a sandbox or for a template. 0: not given. Errc::invalid names the field.
 Result<store::TemplateDefaults> wished_limits(const boost::json::object& body, const config::SandboxLimits& limits);
-// `env` over the variables that are there already.
+// Adds `env` to the given variables; `env` wins.
 Result<std::string> wished_environment(const boost::json::object& body, const std::string& under_json);
 
-// What an execution gets in this sandbox: its template may have a time limit of its own.
+// The limits of an execution in this sandbox, whose template may set a time limit.
 config::ExecLimits exec_limits_in(const sandbox::Sandbox& sandbox, const Services& services);
 
 }  // namespace cove::doors::sandboxes

@@ -49,7 +49,7 @@ http::Response answer_to(const Error& error, std::string_view message, const con
     case Errc::unavailable:
       return fastapi::later(error_body(503, "SandboxError", message, error.message), kRetryAfter);
     case Errc::over_limit:
-      // With an errno it is the host that has no more to give.
+      // With an errno the host is out of a resource.
       if (error.sys_errno != 0)
         return fastapi::later(error_body(503, "SandboxError", message, error.message), kRetryAfter);
       break;
@@ -66,7 +66,7 @@ Task<Or<Value>> read_value(const Services& services, http::Exchange& exchange) {
   return fastapi::read_value(exchange, services.config()->http.max_body_bytes);
 }
 
-// Files are memory: a session has as much as its files may take, and what its programs may.
+// Files live in memory: a session gets the size of its files plus the memory of its programs.
 Result<sandbox::CreateRequest> new_session(const config::Config& config, const http::Principal& principal,
                                            std::string name, const std::optional<std::string>& size) {
   const auto& limits = config.sandbox;
@@ -77,7 +77,7 @@ Result<sandbox::CreateRequest> new_session(const config::Config& config, const h
     if (bytes == UINT64_MAX) bytes = most;  // no limit of its own
     if (bytes > most)
       return fail(Errc::invalid,
-                  fmt::format("size {} is more than {}, the most this server gives", *size, format_size(most)));
+                  fmt::format("size {} is more than this server's limit of {}", *size, format_size(most)));
     bytes = std::max<std::uint64_t>(bytes, 64U << 10);
   }
   const auto memory = std::max(config.workspace.memory_bytes + bytes, bytes / 3 * 4 + 4);
@@ -118,7 +118,7 @@ Task<Or<Session>> open_session_named(Services& services, const http::Principal& 
     if (!request) co_return Refused(answer_to(request.error(), "Failed to create session", *config));
     const auto made = co_await services.registry.ensure(
         std::move(*request), services.authority.allowance(principal).sandboxes, sandbox::IfThere::refuse);
-    // Somebody else may have made it meanwhile.
+    // Another request may have created it meanwhile.
     if (!made && made.error().code != Errc::exists)
       co_return Refused(answer_to(made.error(), "Failed to create session", *config));
   }

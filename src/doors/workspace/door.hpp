@@ -16,10 +16,10 @@ namespace cove::doors::workspace {
 
 using async::Task;
 
-// Of every sandbox a handler is called in.
+// The limits of every sandbox for handlers.
 jail::Limits handler_limits(const config::Config& config);
 
-// What the door works with. Borrowed for the server's life.
+// The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
   outbound::Client& outbound;
 };
@@ -30,10 +30,10 @@ using http::verb;
 
 // `/workspace/se…` (docs/api.md).
 std::vector<Route> routes();
-// Adds them to the router, with errors in the words of this API.
+// Adds them to the router, with this API's error format.
 void add_routes(http::Router& router, Services& services);
 
-// In the other files of this door.
+// Defined in the other files of this door.
 Routes session_routes();
 Routes file_routes();
 Routes execute_routes();

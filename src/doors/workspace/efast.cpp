@@ -14,13 +14,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAtOnce = 3;
-constexpr std::size_t kMostFiles = 1000;
+constexpr std::size_t kMaxFiles = 1000;
 constexpr std::int64_t kLongest = 3600;          // seconds for one document
 constexpr std::uint64_t kGrantLimit = 1U << 20;  // of what the store says of a document
 constexpr unsigned kRedirects = 5;
-constexpr std::chrono::milliseconds kLook{200};
+constexpr std::chrono::milliseconds kPollInterval{200};
 
-// Several documents on their way into one session. Kept alive by whoever works on it: the caller may have gone.
+// The download of several documents into one session. Kept alive by its workers: the caller may be gone.
 struct Batch {
   Batch(Services& services, Session session, boost::asio::any_io_executor executor)
       : services(services), session(std::move(session)), changed(executor) {}
@@ -39,7 +39,7 @@ struct Batch {
   bool left = false;  // the caller has
   std::optional<sandbox::Admission::Ticket> ticket = std::nullopt;
 
-  // Nobody waits for it, or there is nowhere to put it.
+  // The caller is gone, or the session has ended.
   [[nodiscard]] bool abandoned() const {
     const auto state = session.sandbox->state();
     return left || state == sandbox::State::deleting || state == sandbox::State::gone;
@@ -55,7 +55,7 @@ struct Fetched {
   std::uint64_t total = 0;
 };
 
-// Writes what comes into the session as it comes.
+// Writes received bytes into the session.
 class IntoSession : public outbound::Receiver {
  public:
   IntoSession(std::shared_ptr<Batch> batch, std::string path) : batch_(std::move(batch)), path_(std::move(path)) {}
@@ -157,7 +157,7 @@ std::string told(const Result<Fetched>& fetched, const DocumentRequest& document
                      json_text(document.savename));
 }
 
-// One of those that work on it at once.
+// One of the concurrent workers.
 Task<> work(std::shared_ptr<Batch> batch) {
   struct Working {
     Batch& batch;
@@ -204,7 +204,7 @@ Task<Answer> download(Services& services, http::Exchange& exchange) {
   COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
   COVE_OR_TRY(const auto request, fastapi::valid(parse_efast(body)));
   if (request.files.empty()) co_return detail(400, "No file parameters provided");
-  if (request.files.size() > kMostFiles) co_return detail(400, fmt::format("More than {} file parameters", kMostFiles));
+  if (request.files.size() > kMaxFiles) co_return detail(400, fmt::format("More than {} file parameters", kMaxFiles));
   std::vector<DocumentRequest> documents;
   for (std::size_t i = 0; i < request.files.size(); ++i) {
     auto document = document_of(request.files[i], i);
@@ -237,7 +237,7 @@ Task<Answer> download(Services& services, http::Exchange& exchange) {
     services.registry.tasks().spawn("download documents", work(batch));
   }
   while (batch->working > 0) {
-    co_await batch->changed.wait_until(Clock::now() + kLook);
+    co_await batch->changed.wait_until(Clock::now() + kPollInterval);
     batch->left = exchange.client_gone();
     if (batch->left) co_return std::nullopt;
   }

@@ -13,7 +13,7 @@ namespace {
 using fastapi::Value;
 using Kind = Value::Kind;
 
-// These are the request's own, whatever the store says.
+// The client sets these headers itself; the store may not.
 bool is_ours(std::string_view name) {
   constexpr auto kOurs = std::to_array<std::string_view>({"host", "content-length", "transfer-encoding", "connection",
                                                           "user-agent", "accept-encoding", "expect", "upgrade"});

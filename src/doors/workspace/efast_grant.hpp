@@ -9,7 +9,7 @@
 
 namespace cove::doors::workspace {
 
-// What a document store says of a document: where it is to be had, and with which headers.
+// A document store's permission to download a document: its address and the headers to send.
 struct EfastGrant {
   outbound::Url url;
   outbound::Headers headers;
@@ -18,7 +18,7 @@ struct EfastGrant {
   std::string rev;
 };
 
-// Its answer to `osdownload`. Errc::invalid for what is none.
+// Parses the store's answer to `osdownload`. Errc::invalid if it is malformed.
 Result<EfastGrant> parse_grant(std::string_view answer);
 
 }  // namespace cove::doors::workspace

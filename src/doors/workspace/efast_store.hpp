@@ -9,16 +9,16 @@
 
 namespace cove::doors::workspace {
 
-// A document store as it is asked: with which token, and where what it grants may lie.
+// A document store: its token, and the hosts that its grants may name.
 struct EfastStore {
   outbound::Url url;
   std::string token;
   outbound::Reach reach;  // of the store itself and of everything that it leads to
 };
 
-// The store that a caller names, or the operator's with an empty `url`. The operator's own is trusted: it gets the
-// operator's token where the caller brings none, and what it grants may lie at its own host and at
-// `workspace.efast_places`. Any other store gets neither, wherever it is. Errc::invalid for what is no address.
+// The store that the caller names, or the operator's for an empty `url`. The operator's store is trusted: it gets the
+// operator's token when the caller has none, and its grants may name its own host and `workspace.efast_places`. Any
+// other store gets neither. Errc::invalid for an invalid address.
 Result<EfastStore> efast_store(const std::string& url, const std::string& token, const config::Workspace& config);
 
 }  // namespace cove::doors::workspace

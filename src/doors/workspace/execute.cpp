@@ -20,7 +20,7 @@ bool has_nul(const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [](const std::string& word) { return word.find('\0') != std::string::npos; });
 }
 
-// What a command line cannot be; "" when it can.
+// Why a command line is invalid; "" when it is valid.
 std::string unusable(const std::vector<std::string>& words) {
   if (has_nul(words)) return "Error: NUL cannot be part of a command line";
   const auto long_one = [](const std::string& word) { return word.size() >= kWordLimit; };
@@ -37,7 +37,7 @@ sandbox::ProcessRequest process_request(const config::Config& config) {
           .whole = true};
 }
 
-// stdout loses its newlines at the end, stderr has exactly one there.
+// Trailing newlines are removed from stdout; stderr ends with exactly one.
 std::string stripped(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text;
@@ -59,7 +59,7 @@ std::string members_of(const Process& process) {
   return members;
 }
 
-// The variables a script told of at its end; {} when it did not come that far.
+// The variables that a script reported at its end; {} when it did not reach its end.
 std::string outputs_of(const Process& process) {
   const auto message = sandbox::last_message(process, kOutputsLimit);
   const auto parsed = fastapi::parse_json(message.value_or("null"));
@@ -68,13 +68,13 @@ std::string outputs_of(const Process& process) {
   if (outputs != nullptr && outputs->kind == Value::Kind::object)
     return fmt::format(R"(,"output_variables":{})", to_json(*outputs));
   constexpr std::string_view kTooLarge =
-      R"(,"output_variables_error":"they are more than 4 MiB or 100000 values, or cannot be told")";
+      R"(,"output_variables_error":"they are over 4 MiB or 100000 values, or cannot be written as JSON")";
   const auto& end = *process.end();
   const bool whole = end.reason == sandbox::Reason::exited && end.exit_status == 0;
   return fmt::format(R"(,"output_variables":{{}}{})", whole ? kTooLarge : "");
 }
 
-// What is to run in a session, once it may; it may need a file there first.
+// A command for a session, and a file to write first, if any.
 using Prepare = std::function<Task<Result<run::Code>>(const Session&)>;
 
 Task<Answer> run_in_session(Services& services, http::Exchange& exchange, Prepare prepare, bool outputs = false) {
@@ -98,7 +98,7 @@ Task<Result<run::Code>> ready(std::vector<std::string> argv) {
   co_return run::Command{.argv = std::move(argv)};
 }
 
-// The command is a line of a shell; its arguments are words, whatever is in them.
+// The command is a shell command line; each argument is quoted as one word.
 Task<Answer> execute(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
   COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
@@ -110,7 +110,7 @@ Task<Answer> execute(Services& services, http::Exchange& exchange) {
   co_return co_await run_in_session(services, exchange, [&words](const Session&) { return ready(std::move(words)); });
 }
 
-// Left in the session, as its caller expects; a full disk does not keep a script from running.
+// Saved in the session, as callers expect. A full disk does not stop the script from running.
 Task<Result<>> write_script(const Session& session, std::string path, std::string code,
                             std::function<bool()> abandoned) {
   const sandbox::SandboxFiles files(session.sandbox, std::move(abandoned), sandbox::Confined::to_workspace);
@@ -138,13 +138,13 @@ Task<Result<run::Code>> python_script(ScriptRequest request, std::string path) {
   co_return program;
 }
 
-// "add" is add.py; without a name no two scripts share one.
+// "add" becomes add.py; a script without a name gets a unique one.
 Result<std::string> script_path(const ScriptRequest& request) {
   const std::string extension = request.type == "python" ? ".py" : ".sh";
   if (request.filename.empty())
     return fmt::format("script_{}_{:08x}{}", std::time(nullptr), random_number<std::uint32_t>(), extension);
   COVE_TRY(auto path, session_path(request.filename));
-  if (path.empty()) return fail(Errc::invalid, "it names no file");
+  if (path.empty()) return fail(Errc::invalid, "it does not name a file");
   return path.ends_with(extension) ? path : path + extension;
 }
 

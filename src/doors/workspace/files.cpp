@@ -14,17 +14,17 @@ namespace cove::doors::workspace {
 namespace {
 
 constexpr std::size_t kChunk = 256U << 10;
-constexpr std::size_t kTextShown = 64U << 10;                // of a text where a file should be
-constexpr std::uint64_t kFormRoom = 16ULL << 20;             // what a form may have besides its file
-constexpr std::int64_t kMostRead = std::int64_t{512} << 10;  // of one readfile: an answer holds it three times
-constexpr std::uint64_t kMostListed = 10'000;
+constexpr std::size_t kTextShown = 64U << 10;               // of a text where a file should be
+constexpr std::uint64_t kFormRoom = 16ULL << 20;            // what a form may have besides its file
+constexpr std::int64_t kMaxRead = std::int64_t{512} << 10;  // of one readfile: an answer holds it three times
+constexpr std::uint64_t kMaxListed = 10'000;
 constexpr std::string_view kInvalid = "Invalid file path";
 
 sandbox::SandboxFiles files_of(const Session& session, const http::Exchange& exchange) {
   return {session.sandbox, gone(exchange), sandbox::Confined::to_workspace};
 }
 
-// What failed, unless it is the path that leads out.
+// The error of a file operation; a path that leads out has its own.
 http::Response failure(const Error& error, std::string_view message, const config::Config& config) {
   if (error.sys_errno == EXDEV) return mistake({.message = kInvalid, .detail = error.message}, config);
   return answer_to(error, message, config);
@@ -36,7 +36,7 @@ Task<Answer> create(Services& services, http::Exchange& exchange) {
   COVE_OR_TRY(auto request, fastapi::valid(parse_file(body)));
   COVE_OR_TRY(const auto session, co_await open_session(services, exchange));
   auto path = session_path(request.filename);
-  if (path && path->empty()) path = fail(Errc::invalid, "it names no file");
+  if (path && path->empty()) path = fail(Errc::invalid, "it does not name a file");
   if (!path) co_return mistake({.message = kInvalid, .detail = path.error().message}, *config);
   if (request.mode < 0 || request.mode > 07777)
     co_return mistake({.message = "Invalid mode", .detail = "mode must be 0 to 4095"}, *config);
@@ -49,7 +49,7 @@ Task<Answer> create(Services& services, http::Exchange& exchange) {
   co_return envelope(fmt::format(R"("filename":{},"size":{})", json_text(request.filename), size));
 }
 
-// Holds what came of the part called "file" until it is passed on.
+// Holds received bytes of the part named "file" until they are forwarded.
 class UploadSink : public http::PartSink {
  public:
   Result<> begin_part(http::PartHead head) override {
@@ -83,7 +83,7 @@ std::string decoded_name(const std::string& name) {
   return decoded && valid_utf8(*decoded) && decoded->find('\0') == std::string::npos ? *decoded : name;
 }
 
-// A form on its way into a file.
+// Writes an uploaded form into a file.
 class Upload {
  public:
   Upload(http::Exchange& exchange, const Session& session, std::shared_ptr<const config::Config> config)
@@ -116,7 +116,7 @@ class Upload {
     return detail(error.code == Errc::over_limit ? 413 : 400, error.message);
   }
 
-  // What came since the last call, into the file. An answer when it cannot go on.
+  // Writes the bytes received since the last call. Returns an answer when it has to stop.
   Task<std::optional<http::Response>> pass_on() {
     if (!sink_.name) co_return std::nullopt;
     if (!file_) {
@@ -124,7 +124,7 @@ class Upload {
       name_ = asked.empty() ? decoded_name(*sink_.name) : asked;
       if (name_.empty()) co_return detail(400, "No filename provided");
       auto path = session_path(name_);
-      if (path && path->empty()) path = fail(Errc::invalid, "it names no file");
+      if (path && path->empty()) path = fail(Errc::invalid, "it does not name a file");
       if (!path) co_return mistake({.message = kInvalid, .detail = path.error().message}, *config_);
       const auto files = files_of(session_, exchange_);
       auto started = co_await files.write(sandbox::workspace_path(*path), {});
@@ -136,7 +136,7 @@ class Upload {
       co_return detail(413, fmt::format("The file is larger than {} bytes", config_->upload.max_body_bytes));
     if (sink_.pending.empty()) co_return std::nullopt;
     if (!co_await file_->write(std::exchange(sink_.pending, {}))) {
-      // It has found fault already.
+      // The form was already rejected.
       const auto why = co_await file_->finish();
       const Error ended{.code = Errc::io, .message = "the sandbox's file helper ended too early"};
       co_return failure(why ? ended : why.error(), "Failed to upload file", *config_);
@@ -162,7 +162,7 @@ Task<Answer> upload(Services& services, http::Exchange& exchange) {
   co_return co_await upload.run(*boundary);
 }
 
-// How the two ways to get a whole file speak of what is wrong.
+// The error messages of the two routes that return a whole file.
 struct Manner {
   bool preview = false;
 };
@@ -179,7 +179,7 @@ http::Response file_trouble(const Error& error, Manner manner, const config::Con
   return answer_to(error, "Failed to read file", config);
 }
 
-// Streams the file as it was when it was opened.
+// Streams the file with the size it had when it was opened.
 Task<Answer> send_file(http::Exchange& exchange, const Session& session, std::string path, Manner manner,
                        std::shared_ptr<const config::Config> config) {
   const auto files = files_of(session, exchange);
@@ -194,7 +194,7 @@ Task<Answer> send_file(http::Exchange& exchange, const Session& session, std::st
                   {"X-Content-Type-Options", "nosniff"}};
   if (manner.preview) {
     head.content_type = *preview_type(path);
-    // Whatever the page is, it is nobody's here: no script of it runs as ours.
+    // Sandboxed, so that a script in the page has no origin.
     head.headers.emplace_back("Content-Security-Policy", "sandbox");
   }
   if (!co_await exchange.start(std::move(head), facts.size)) co_return std::nullopt;
@@ -229,11 +229,11 @@ Task<Answer> list_session(Services& services, http::Exchange& exchange, std::str
   if (!path) co_return mistake({.message = "Invalid path", .detail = path.error().message}, *config);
   const auto files_here = files_of(session, exchange);
   constexpr std::string_view kFailed = "Failed to list files";
-  const sandbox::ListOptions options{.depth = deep ? sandbox::kAnyDepth : 1, .max_entries = kMostListed};
+  const sandbox::ListOptions options{.depth = deep ? sandbox::kAnyDepth : 1, .max_entries = kMaxListed};
   const auto listing = co_await files_here.list(sandbox::workspace_path(*path), options);
   if (!listing && listing.error().sys_errno == EXDEV)
     co_return mistake({.message = "Invalid path", .detail = listing.error().message}, *config);
-  // Whoever asks for everything below what is not there gets nothing.
+  // A recursive list of a missing directory is empty.
   if (!listing && deep && listing.error().code == Errc::not_found) co_return envelope(R"("files":[])");
   if (!listing) co_return answer_to(listing.error(), kFailed, *config);
   const auto regular = regular_files(*listing);
@@ -253,7 +253,7 @@ Task<Answer> list(Services& services, http::Exchange& exchange) {
   co_return co_await list_session(services, exchange, request.param("session_id"), request.param("path"));
 }
 
-// Without `sid` somebody lists a session of that name.
+// Without `sid` this is the file list of a session named "preview".
 Task<Answer> preview(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
   if (!request.query("sid")) {
@@ -279,8 +279,8 @@ Task<Answer> read_file(Services& services, http::Exchange& exchange) {
   if (!path) co_return mistake({.message = kInvalid, .detail = path.error().message}, *config);
   constexpr std::string_view kFailed = "Failed to read file";
   const bool text = is_text_file(*path);
-  const auto most = std::clamp<std::int64_t>(asked, 0, kMostRead);
-  // A character has up to four bytes, and one is always given.
+  const auto most = std::clamp<std::int64_t>(asked, 0, kMaxRead);
+  // At least one character is returned, and it has up to four bytes.
   const auto length = text && most > 0 ? std::max<std::int64_t>(most, 4) : most;
   const auto files = files_of(session, exchange);
   const sandbox::ByteRange range{.offset = static_cast<std::uint64_t>(std::max<std::int64_t>(offset, 0)),

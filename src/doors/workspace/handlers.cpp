@@ -30,7 +30,7 @@ http::Response answer_to(const Trouble& trouble) {
   return trouble.status == 503 ? fastapi::later(std::move(response), std::chrono::seconds(1)) : response;
 }
 
-// Of the core, before anything ran.
+// Errors of the core, before anything ran.
 http::Response answer_to(const Error& error) {
   if (error.code == Errc::quota || error.code == Errc::unavailable || error.code == Errc::over_limit) {
     return answer_to(Trouble{.status = 503,
@@ -45,7 +45,7 @@ http::Response answer_to(const Error& error) {
                            .solution = "Please look into the log of the server"});
 }
 
-// Seconds; nullopt for what is no number.
+// Seconds; nullopt if it is not a number.
 std::optional<double> timeout_of(const Value& event, const config::Config& config) {
   const double usual = std::chrono::duration<double>(config.workspace.timeout).count();
   const auto* given = event.member("__timeout");

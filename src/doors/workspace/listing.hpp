@@ -15,7 +15,7 @@ struct ListedFile {
   std::string time;  // 2026-03-04T10:15:00.123Z
 };
 
-// The regular files of a listing. The sandbox's word.
+// The regular files of a listing. Untrusted.
 Result<std::vector<ListedFile>> regular_files(const sandbox::Listing& listing);
 
 }  // namespace cove::doors::workspace

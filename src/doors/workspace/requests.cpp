@@ -20,7 +20,7 @@ using fastapi::place;
 using Kind = Value::Kind;
 using Presence = Checker::Presence;
 
-// Null is as if it were not there.
+// Null counts as absent.
 const Value* given(const Value& body, std::string_view name) {
   const auto* value = body.member(name);
   return value == nullptr || value->kind == Kind::null ? nullptr : value;
@@ -39,7 +39,7 @@ Value text_value(std::string text) {
   return value;
 }
 
-// A body that must be an object, and what `fill` makes of it.
+// Checks that the body is an object and lets `fill` read it.
 template <typename T, typename Fill>
 Parsed<T> parsed(const Value& body, Fill fill) {
   Checker checker;
@@ -197,10 +197,10 @@ Result<std::uint64_t> tmpfs_size(std::string_view text, std::uint64_t whole) {
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failed == std::errc::invalid_argument) return refuse();
   const auto unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
-  if (failed == std::errc::result_out_of_range) return kMost;
+  constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
+  if (failed == std::errc::result_out_of_range) return kMax;
   if (unit == "%")
-    return number == 0 ? kMost
+    return number == 0 ? kMax
                        : static_cast<std::uint64_t>(static_cast<double>(whole) *
                                                     std::min<double>(static_cast<double>(number), 1e6) / 100);
   if (unit.size() > 1) return refuse();
@@ -210,7 +210,7 @@ Result<std::uint64_t> tmpfs_size(std::string_view text, std::uint64_t whole) {
     if (at == std::string_view::npos) return refuse();
     shift = 10 * (at + 1);
   }
-  if (number == 0 || number > (kMost >> shift)) return kMost;
+  if (number == 0 || number > (kMax >> shift)) return kMax;
   return number << shift;
 }
 

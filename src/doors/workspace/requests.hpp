@@ -17,7 +17,7 @@ using fastapi::json_text;
 using fastapi::Problems;
 using fastapi::Value;
 
-// The shapes that requests of this door have, and what is said of those that have another.
+// The request bodies of this door, and the errors of malformed ones.
 
 struct SessionRequest {
   std::optional<std::string> size;
@@ -69,20 +69,20 @@ Parsed<CommandRequest> parse_command(const Value& body);
 Parsed<ScriptRequest> parse_script(const Value& body);
 Parsed<HandlerRequest> parse_handler(const Value& body);
 Parsed<EfastRequest> parse_efast(const Value& body);
-// Errc::invalid in the words that clients know.
+// Errc::invalid with the messages that clients know.
 Result<DocumentRequest> document_of(const Value& file, std::size_t index);
 
-// Of a query: absent is what it is usually.
+// Query parameters; absent ones have their default.
 using Query = std::vector<std::pair<std::string, std::string>>;
 Parsed<bool> flag_of(const Query& query, std::string_view name, bool usual);
 Parsed<std::vector<std::int64_t>> numbers_of(const Query& query,
                                              const std::vector<std::pair<std::string_view, std::int64_t>>& usual);
 
-// A path inside a session, as it is written there: "a/b" for "/a//b/", "" for the session itself. Errc::invalid in the
-// words that clients know.
+// A path inside a session, normalized: "a/b" for "/a//b/", "" for the session's root. Errc::invalid with the messages
+// that clients know.
 Result<std::string> session_path(std::string_view path);
 
-// As the kernel reads tmpfs's `size=`: bytes, k, M, G and more, or "10%" of `whole`. 0 is as much as there is.
+// In the format of tmpfs's `size=`: bytes, with k, M, G and so on, or "10%" of `whole`. 0 is all of it.
 Result<std::uint64_t> tmpfs_size(std::string_view text, std::uint64_t whole);
 
 // Text after the last dot of a name, or "unknown".
@@ -91,7 +91,7 @@ std::string type_of(std::string_view name);
 std::string extension_of(std::string_view path);
 // By extension alone.
 bool is_text_file(std::string_view path);
-// What a browser is told of a file that may be looked at; nullopt for one that may not.
+// The media type for a file that browsers may preview; nullopt for others.
 std::optional<std::string> preview_type(std::string_view path);
 
 }  // namespace cove::doors::workspace

@@ -9,13 +9,13 @@
 namespace cove::doors::workspace {
 namespace {
 
-constexpr std::uint64_t kMostListed = 10'000;
+constexpr std::uint64_t kMaxListed = 10'000;
 
 std::string seconds_of(std::int64_t unix_ms) {
   return fmt::format("{}.{:03}", unix_ms / 1000, unix_ms % 1000);
 }
 
-// Of the helper: 2026-03-04T10:15:00.123Z
+// The file helper's format: 2026-03-04T10:15:00.123Z
 std::string seconds_of(const std::string& time) {
   std::tm parts{};
   const char* rest = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
@@ -61,10 +61,10 @@ Task<Answer> remove(Services& services, http::Exchange& exchange) {
   co_return success();  // also of one that never was
 }
 
-// The regular files of the top level.
+// The regular files of the top directory.
 Task<Result<std::string>> top_files(std::shared_ptr<sandbox::Sandbox> sandbox, std::function<bool()> abandoned) {
   const sandbox::SandboxFiles top(std::move(sandbox), std::move(abandoned));
-  COVE_CO_TRY(const auto listing, co_await top.list(sandbox::workspace_path(""), {.max_entries = kMostListed}));
+  COVE_CO_TRY(const auto listing, co_await top.list(sandbox::workspace_path(""), {.max_entries = kMaxListed}));
   COVE_CO_TRY(const auto entries, regular_files(listing));
   std::string files;
   for (const auto& entry : entries) {
@@ -80,7 +80,7 @@ Task<Answer> status(Services& services, http::Exchange& exchange) {
   if (!name) co_return answer_to(name.error(), "Invalid session id", *config);
   const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
   const auto files = found ? co_await top_files(*found, gone(exchange)) : Result<std::string>(std::string());
-  // It may have ended while it was looked into.
+  // It may have ended during the listing.
   if (!found || (!files && (*found)->state() != sandbox::State::running)) {
     constexpr auto kNothing =
         R"("id":{},"exists":false,"created_at":null,"mount_point":null,"is_mounted":false,"files":[])";

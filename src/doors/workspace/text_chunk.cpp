@@ -20,10 +20,10 @@ class Converter {
   ~Converter() {
     if (works()) ::iconv_close(handle_);
   }
-  // False on a system that has no such table.
+  // False on a system without the GBK table.
   [[nodiscard]] bool works() const { return reinterpret_cast<std::intptr_t>(handle_) != -1; }
 
-  // One character of one or two bytes; "" when there is none.
+  // The character of one or two bytes; "" for an invalid one.
   std::string take(std::string_view bytes) {
     std::array<char, 8> out{};
     char* from = const_cast<char*>(bytes.data());  // iconv reads it and asks for no const
@@ -67,8 +67,8 @@ TextChunk text_chunk(std::string_view bytes, Begin begin, More more) {
   const auto cut = more == More::comes ? bytes.substr(0, bytes.size() - unfinished_utf8(bytes)) : bytes;
   if (cut.empty() && more == More::comes) return {};
   if (valid_utf8(cut)) return {.text = std::string(cut), .used = cut.size()};
-  // Somebody began in the middle of a character, of which there are more behind: what is plain behind it may as well be
-  // GBK.
+  // The caller began in the middle of a character, and more non-ASCII text follows: the ASCII bytes after it may be
+  // part of GBK.
   std::size_t inside = 0;
   while (begin == Begin::anywhere && inside < std::min<std::size_t>(3, cut.size()) &&
          (static_cast<unsigned char>(cut[inside]) & 0xc0) == 0x80)

@@ -12,10 +12,10 @@ struct TextChunk {
   std::size_t used = 0;  // bytes of the piece it stands for; those behind begin the next one
 };
 
-// What is not UTF-8 is GBK, and what is neither is U+FFFD. Ends between two characters while more comes; a piece that
-// is too short for one, which four bytes never are, is not used at all.
+// Decodes UTF-8, else GBK; anything else becomes U+FFFD. A chunk that is not the last ends between two characters; one
+// too short for a character (at most three bytes) is left unused.
 enum class More { comes, none };
-// Whoever reads from anywhere may have begun within a character: that one is U+FFFD.
+// A read from any offset may begin inside a character, which becomes U+FFFD.
 enum class Begin { of_file, anywhere };
 TextChunk text_chunk(std::string_view bytes, Begin begin, More more);
 

@@ -23,14 +23,14 @@ using cove::mcp::Peer;
 using cove::mcp::Revision;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook{250};
-// An answer that takes longer is sent as events: they keep the connection alive, and can be come back to.
+constexpr std::chrono::milliseconds kPollInterval{250};
+// A slower answer is sent as events, which keep the connection alive and can be resumed.
 constexpr std::chrono::seconds kQuick{1};
-constexpr std::chrono::seconds kLookForIdle{10};
+constexpr std::chrono::seconds kIdleCheckInterval{10};
 constexpr std::size_t kMaxSessions = 256;  // of one tenant
 constexpr std::size_t kRouteLimit = std::size_t{64} << 20;
 
-// Of a modern answer. Faults of the envelope are 400 and never come this far.
+// The HTTP status of a modern answer. Faults of the envelope are answered with 400 earlier.
 unsigned status_of(int fault) {
   switch (static_cast<Code>(fault)) {
     case Code::method_not_found:
@@ -53,7 +53,7 @@ bool has_enveloped(const json::array& batch) {
 
 Fault no_such_session(const http::Request& request) {
   if (!request.header("Mcp-Session-Id").empty())
-    return {.code = Code::session_not_found, .message = "Session not found: initialize anew"};
+    return {.code = Code::session_not_found, .message = "Session not found: initialize again"};
   return {.code = Code::no_session, .message = "Bad request: the header Mcp-Session-Id is missing"};
 }
 
@@ -118,18 +118,20 @@ Task<> Endpoint::post(http::Exchange& exchange) {
   auto posted = co_await read(exchange);
   if (!posted) co_return;
   if (const auto* batch = posted->value.if_array(); batch != nullptr && (batch->empty() || has_enveloped(*batch))) {
-    Fault fault{Code::invalid_request, "Invalid request: an empty batch, or modern requests in one"};
+    Fault fault{Code::invalid_request,
+                "Invalid request: the batch is empty or contains requests of revision 2026-07-28"};
     co_return co_await refuse(exchange, 400, std::move(fault));
   }
   const bool enveloped = cove::mcp::has_envelope(posted->params);
   if (posted->method == "initialize" && !(enveloped && cove::mcp::read_envelope(posted->params))) {
     if (!is_modern(request)) co_return co_await post_legacy(exchange, std::move(*posted));
-    Fault fault{Code::header_mismatch, "initialize is not of the revision that the header names"};
+    Fault fault{Code::header_mismatch, "initialize does not exist in the revision that the header names"};
     co_return co_await refuse(exchange, 400, std::move(fault), posted->id);
   }
   if (enveloped) co_return co_await post_modern(exchange, std::move(*posted));
   if (is_modern(request) && posted->kind == Posted::Kind::response)
-    co_return co_await refuse(exchange, 400, {Code::invalid_request, "Invalid request: nobody asked for an answer"});
+    co_return co_await refuse(exchange, 400,
+                              {Code::invalid_request, "Invalid request: this server has not asked for a response"});
   if (is_modern(request)) co_return co_await refuse(exchange, 400, cove::mcp::missing_envelope(), posted->id);
   co_await post_legacy(exchange, std::move(*posted));
 }
@@ -172,7 +174,7 @@ Task<> Endpoint::post_legacy(http::Exchange& exchange, Posted posted) {
   co_await refuse(exchange, 503, {Code::internal, "Too many sessions: end one, or try again later"}, posted.id);
 }
 
-Following Endpoint::following(const std::shared_ptr<Session>& session, std::uint64_t after) const {
+Following Endpoint::following(const std::shared_ptr<HttpSession>& session, std::uint64_t after) const {
   Following out{.after = after, .ids = session != nullptr};
   if (!session) return out;
   out.while_it_lasts = [session] { session->used = Clock::now(); };
@@ -181,7 +183,7 @@ Following Endpoint::following(const std::shared_ptr<Session>& session, std::uint
 }
 
 Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr<Peer> peer,
-                        std::shared_ptr<Session> session) {
+                        std::shared_ptr<HttpSession> session) {
   const auto takes = accepts(exchange.request());
   const auto stream = session ? new_stream(*session) : std::make_shared<Stream>(executor_, "");
   peer->take(posted.value, std::make_shared<PostOutlet>(
@@ -189,9 +191,9 @@ Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr
   posted = {};
   const auto late = takes.json ? Clock::now() + kQuick : Clock::now();
   while (!stream->finished() && !(takes.events && (stream->tells() || Clock::now() >= late))) {
-    co_await stream->changed().wait_until(Clock::now() + kLook);
+    co_await stream->changed().wait_until(Clock::now() + kPollInterval);
     if (!exchange.client_gone()) continue;
-    if (session) co_return keep(session, stream);  // it may come back for it
+    if (session) co_return keep(session, stream);  // the client may resume
     co_return peer->cancel_all();
   }
   const auto* only = takes.json ? stream->only_answer() : nullptr;
@@ -228,7 +230,7 @@ Task<> Endpoint::get(http::Exchange& exchange) {
     const auto event = read_event_id(last);
     const auto found = event ? session->streams.find(event->first) : session->streams.end();
     if (found == session->streams.end()) {
-      Fault fault{Code::no_session, "Bad request: no event of this session has the Last-Event-ID"};
+      Fault fault{Code::no_session, "Bad request: Last-Event-ID is not an event of this session"};
       co_return co_await refuse(exchange, 400, std::move(fault));
     }
     stream = found->second;
@@ -264,9 +266,9 @@ Task<> Endpoint::preflight(http::Exchange& exchange) {
   co_await send(exchange, std::move(response));
 }
 
-std::shared_ptr<Endpoint::Session> Endpoint::new_session(const http::Request& request) {
+std::shared_ptr<Endpoint::HttpSession> Endpoint::new_session(const http::Request& request) {
   std::size_t mine = 0;
-  std::shared_ptr<Session> oldest;
+  std::shared_ptr<HttpSession> oldest;
   for (const auto& [name, session] : sessions_) {
     if (session->peer->tenant() != request.principal.tenant) continue;
     ++mine;
@@ -274,7 +276,7 @@ std::shared_ptr<Endpoint::Session> Endpoint::new_session(const http::Request& re
   }
   if (mine >= kMaxSessions && !oldest) return nullptr;
   if (mine >= kMaxSessions) end(oldest);
-  auto session = std::make_shared<Session>();
+  auto session = std::make_shared<HttpSession>();
   session->peer = new_peer(request, {});
   session->principal = request.principal;
   session->used = Clock::now();
@@ -285,14 +287,14 @@ std::shared_ptr<Endpoint::Session> Endpoint::new_session(const http::Request& re
   return session;
 }
 
-void Endpoint::end(const std::shared_ptr<Session>& session) {
+void Endpoint::end(const std::shared_ptr<HttpSession>& session) {
   session->peer->cancel_all();
   for (const auto& [name, stream] : session->streams) stream->finish();
   sessions_.erase(session->name);
 }
 
-// A name alone opens nothing: it is its owner's.
-std::shared_ptr<Endpoint::Session> Endpoint::find(const http::Request& request) {
+// A session belongs to the key that began it: its id alone is not enough.
+std::shared_ptr<Endpoint::HttpSession> Endpoint::find(const http::Request& request) {
   const auto found = sessions_.find(std::string(request.header("Mcp-Session-Id")));
   if (found == sessions_.end()) return nullptr;
   const auto& session = found->second;
@@ -303,18 +305,18 @@ std::shared_ptr<Endpoint::Session> Endpoint::find(const http::Request& request) 
   return session;
 }
 
-std::shared_ptr<Stream> Endpoint::new_stream(Session& session) const {
+std::shared_ptr<Stream> Endpoint::new_stream(HttpSession& session) const {
   auto stream = std::make_shared<Stream>(executor_, std::to_string(session.next_stream++));
   session.streams[stream->name()] = stream;
   return stream;
 }
 
-void Endpoint::keep(const std::shared_ptr<Session>& session, const std::shared_ptr<Stream>& stream) {
+void Endpoint::keep(const std::shared_ptr<HttpSession>& session, const std::shared_ptr<Stream>& stream) {
   const auto config = services_.core.config();
   UsageBounds bounds;
   bounds.tenant.bytes = config->mcp.tenant_replay_bytes;
   bounds.all.bytes = config->mcp.max_replay_bytes;
-  const std::weak_ptr<Session> weak = session;
+  const std::weak_ptr<HttpSession> weak = session;
   const auto forget = [weak, name = stream->name()] {
     if (const auto held = weak.lock()) held->streams.erase(name);
   };
@@ -322,12 +324,12 @@ void Endpoint::keep(const std::shared_ptr<Session>& session, const std::shared_p
                {.stream = stream, .expired = [weak] { return weak.expired(); }, .forget = forget}, bounds);
 }
 
-Task<> Endpoint::keep_time() {
+Task<> Endpoint::end_idle_sessions() {
   while (true) {
-    co_await async::sleep_for(kLookForIdle);
+    co_await async::sleep_for(kIdleCheckInterval);
     replay_.tidy();
     const auto before = Clock::now() - services_.core.config()->mcp.session_idle;
-    std::vector<std::shared_ptr<Session>> idle;
+    std::vector<std::shared_ptr<HttpSession>> idle;
     for (const auto& [name, session] : sessions_) {
       const bool unused = session->peer->in_flight() == 0 && session->used < before;
       if (unused || !services_.core.authority.still_valid(session->principal)) idle.push_back(session);

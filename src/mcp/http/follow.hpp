@@ -12,15 +12,15 @@ namespace cove::mcp_http {
 using async::Task;
 
 struct Following {
-  std::uint64_t after = 0;  // what the client has already
-  bool ids = false;         // events have ids, so that it can come back
-  bool primes = false;      // the first is empty: there is something to come back to before anything has happened
+  std::uint64_t after = 0;  // the last event that the client has
+  bool ids = false;         // events have ids, so that the client can resume
+  bool primes = false;      // starts with an empty event, whose id allows to resume at once
   http::NameValues headers = {};
-  std::string first = {};                        // sent before anything else, as it is
-  std::function<void()> while_it_lasts = [] {};  // called now and then
+  std::string first = {};                        // sent first, unchanged
+  std::function<void()> while_it_lasts = [] {};  // called from time to time
 };
 
-// Sends a stream's events as they come, until it is over, another reads it, or the client has left.
+// Sends a stream's events until it ends, another reader takes over, or the client disconnects.
 Task<> follow(http::Exchange& exchange, std::shared_ptr<Stream> stream, Following following);
 
 }  // namespace cove::mcp_http

@@ -41,7 +41,7 @@ Fault wrong(std::string sentence) {
   return {.code = Code::header_mismatch, .message = std::move(sentence)};
 }
 
-// Arguments that the tool wants repeated in headers. Headers that it does not name are nobody's business.
+// Arguments that the tool wants repeated in headers. Other headers are ignored.
 std::optional<Fault> argument_mismatch(const http::Request& request, const json::object& arguments,
                                        const json::object& schema) {
   for (const auto& mirrored : cove::mcp::mirrored_arguments(schema)) {
@@ -50,7 +50,7 @@ std::optional<Fault> argument_mismatch(const http::Request& request, const json:
     if (argument == nullptr && values.empty()) continue;
     const auto value = values.size() == 1 ? decoded(values.front()) : std::nullopt;
     if (argument == nullptr || !value || !cove::mcp::says_the_same(*argument, *value))
-      return wrong(fmt::format("The header {} must be the argument {} of the request", mirrored.header,
+      return wrong(fmt::format("The header {} must equal the argument {} of the request", mirrored.header,
                                fmt::join(mirrored.path, ".")));
   }
   return std::nullopt;
@@ -93,19 +93,20 @@ std::optional<std::string> decoded(std::string_view value) {
 std::optional<Fault> version_mismatch(const http::Request& request, const json::object& params) {
   const auto& version = cove::mcp::meta_of(params)->at(cove::mcp::envelope_key("protocolVersion"));
   if (request.header("MCP-Protocol-Version") == std::string_view(version.as_string())) return std::nullopt;
-  return wrong("The header MCP-Protocol-Version must be the protocolVersion of _meta");
+  return wrong("The header MCP-Protocol-Version must equal the protocolVersion in _meta");
 }
 
 std::optional<Fault> mismatch(const http::Request& request, std::string_view method, const json::object& params,
                               const cove::mcp::Service& service) {
-  if (request.header("Mcp-Method") != method) return wrong("The header Mcp-Method must be the method of the request");
+  if (request.header("Mcp-Method") != method)
+    return wrong("The header Mcp-Method must equal the method of the request");
   const auto member = member_for_name(method);
   if (member.empty()) return std::nullopt;
   const auto* said = params.if_contains(member);
   const auto name = decoded(request.header("Mcp-Name"));
   if (!name || request.header("Mcp-Name").empty() || said == nullptr || !said->is_string() ||
       std::string_view(said->as_string()) != *name)
-    return wrong(fmt::format("The header Mcp-Name must be the {} of the request", member));
+    return wrong(fmt::format("The header Mcp-Name must equal the {} of the request", member));
   if (method != "tools/call") return std::nullopt;
   const auto* arguments = params.if_contains("arguments");
   return argument_mismatch(request,

@@ -10,7 +10,7 @@
 
 namespace cove::mcp_http {
 
-// Which forms of an answer a client takes. One that says nothing, or `*/*`, takes both.
+// The media types that a client accepts. Without Accept, or with `*/*`, both.
 struct Accepts {
   bool json = false;
   bool events = false;
@@ -18,10 +18,10 @@ struct Accepts {
 Accepts accepts(const http::Request& request);
 bool is_json(const http::Request& request);
 
-// A value that may be `=?base64?…?=`. Nothing when it cannot be read.
+// Decodes a value that may be `=?base64?…?=`. nullopt when it is malformed.
 std::optional<std::string> decoded(std::string_view value);
 
-// Whether the headers of a modern request say what its body says: the revision, and everything else.
+// The fault when the headers of a modern request differ from its body: in the revision, or in anything else.
 std::optional<cove::mcp::Fault> version_mismatch(const http::Request& request, const boost::json::object& params);
 std::optional<cove::mcp::Fault> mismatch(const http::Request& request, std::string_view method,
                                          const boost::json::object& params, const cove::mcp::Service& service);

@@ -13,15 +13,15 @@ using cove::mcp::Input;
 using cove::mcp::Peer;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kUnfinished{200};  // so long without more, and the beginning of a message is none
+constexpr std::chrono::milliseconds kUnfinished{200};  // without further input, an incomplete message is an error
 constexpr std::size_t kFrame = std::size_t{512} << 10;
 constexpr std::size_t kMaxUnsent = std::size_t{64} << 20;  // of a client that does not read
-constexpr std::chrono::seconds kGoodbye{1};                // for what was cancelled to be over
-constexpr std::string_view kEnd = "end";                   // there is no more input: answer what there is
-constexpr std::string_view kStop = "stop";                 // nobody wants answers any more
+constexpr std::chrono::seconds kGoodbye{1};                // for cancelled calls to end
+constexpr std::string_view kEnd = "end";                   // end of input: answer the pending requests
+constexpr std::string_view kStop = "stop";                 // the client is gone
 
-// A client that speaks lines. Binary messages carry its bytes, cut anywhere; a text message is how it ends. Ours carry
-// lines to it.
+// A client on the line transport. Its binary messages carry bytes, split anywhere; a text message says how its input
+// ended. Messages to it carry whole lines.
 struct Conversation {
   explicit Conversation(const boost::asio::any_io_executor& executor) : spoken(executor), heard(executor) {}
   std::unique_ptr<http::WebSocket> socket;
@@ -37,9 +37,9 @@ struct Conversation {
   async::Signal heard;
 };
 
-class Lines : public cove::mcp::Outlet {
+class LineOutlet : public cove::mcp::Outlet {
  public:
-  explicit Lines(std::shared_ptr<Conversation> to) : to_(std::move(to)) {}
+  explicit LineOutlet(std::shared_ptr<Conversation> to) : to_(std::move(to)) {}
   void send(json::object message) override { say(json::serialize(message)); }
   void send_batch(json::array messages) override { say(json::serialize(messages)); }
 
@@ -71,7 +71,7 @@ Task<> speak(std::shared_ptr<Conversation> conversation) {
   c.spoken.notify_all();
 }
 
-void listen(Conversation& c, Peer& peer, const std::shared_ptr<Lines>& lines) {
+void listen(Conversation& c, Peer& peer, const std::shared_ptr<LineOutlet>& lines) {
   while (!c.input.empty()) {
     const auto item = c.input.take();
     if (const auto* value = std::get_if<json::value>(&item))
@@ -86,7 +86,7 @@ void listen(Conversation& c, Peer& peer, const std::shared_ptr<Lines>& lines) {
 }
 
 Task<> give_up_on_what_stays_unfinished(std::shared_ptr<Conversation> conversation, std::shared_ptr<Peer> peer,
-                                        std::shared_ptr<Lines> lines) {
+                                        std::shared_ptr<LineOutlet> lines) {
   auto& c = *conversation;
   while (!c.over) {
     if (!c.input.unfinished()) {
@@ -100,7 +100,7 @@ Task<> give_up_on_what_stays_unfinished(std::shared_ptr<Conversation> conversati
   }
 }
 
-// When all is answered that came before the end, or nobody wants answers any more.
+// Waits until every request before the end of input is answered, or the client is gone.
 Task<> say_goodbye(std::shared_ptr<Conversation> conversation, std::shared_ptr<Peer> peer) {
   auto& c = *conversation;
   while (!c.stopped && !(c.ended && peer->in_flight() == 0)) co_await peer->changed().wait();
@@ -123,7 +123,7 @@ Task<> Endpoint::line(http::Exchange& exchange) {
   auto& c = *conversation;
   c.socket = std::move(*accepted);
   const auto peer = new_peer(exchange.request(), {.may_be_bare = true});
-  const auto lines = std::make_shared<Lines>(conversation);
+  const auto lines = std::make_shared<LineOutlet>(conversation);
   peer->speak_on(lines);
   services_.core.tasks.spawn("speak to an MCP client", speak(conversation));
   services_.core.tasks.spawn("watch an MCP client", give_up_on_what_stays_unfinished(conversation, peer, lines));
@@ -136,7 +136,7 @@ Task<> Endpoint::line(http::Exchange& exchange) {
     if (message->text && message->data == kEnd) {
       c.input.give_up();
       c.ended = true;
-      peer->hang_up();
+      peer->disconnect();
     } else {
       c.input.feed(message->data);
       c.last_heard = Clock::now();

@@ -7,11 +7,11 @@
 
 namespace cove::mcp_http {
 
-// A message or a batch as it was posted, read as far as the transport must know it.
+// A posted message or batch, parsed as far as the transport needs.
 struct Posted {
   enum class Kind { request, notification, response };
   boost::json::value value;
-  Kind kind = Kind::notification;  // of a batch: request when something in it wants an answer
+  Kind kind = Kind::notification;  // of a batch: request if any element needs an answer
   boost::json::value id = nullptr;
   std::string method;
   boost::json::object params;
@@ -19,7 +19,7 @@ struct Posted {
   [[nodiscard]] bool asks() const { return kind == Kind::request; }
 };
 
-// Nothing when it is no JSON.
+// nullopt if it is not JSON.
 std::optional<Posted> read_posted(std::string_view body);
 
 }  // namespace cove::mcp_http

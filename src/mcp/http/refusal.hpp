@@ -10,13 +10,13 @@ namespace cove::mcp_http {
 using async::Task;
 
 Task<> send(http::Exchange& exchange, http::Response response);
-// With an error of JSON-RPC as the body.
+// With a JSON-RPC error as the body.
 Task<> refuse(http::Exchange& exchange, unsigned status, cove::mcp::Fault fault, boost::json::value id = nullptr);
 
-// 202, with nothing to say.
+// 202 without a body.
 http::Response taken();
 
-// What a page of an allowed origin needs to read an answer. Other origins never come this far.
+// Adds the CORS headers for a page of an allowed origin. Requests of other origins are refused earlier.
 void allow_origin(const http::Request& request, http::NameValues& headers);
 
 }  // namespace cove::mcp_http

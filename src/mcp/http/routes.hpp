@@ -18,13 +18,12 @@ using async::Task;
 
 class Endpoint;
 
-// `/mcp`, and the line of a client that speaks over pipes (docs/mcp.md).
+// `/mcp`, `/mcp/line` for `cove mcp`, and HTTP+SSE (docs/mcp.md).
 std::vector<http::RouteRow<Endpoint>> routes();
 // Adds them to the router.
 void add_routes(http::Router& router, Endpoint& endpoint);
 
-// What a client is told that has no token, or one that is not enough (RFC 6750, RFC 9728); "" where there are only
-// keys.
+// The WWW-Authenticate challenge for a missing or insufficient token (RFC 6750, RFC 9728); "" if OAuth is off.
 std::string token_challenge(const config::OAuth& oauth);
 
 }  // namespace cove::mcp_http

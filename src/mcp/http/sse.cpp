@@ -49,7 +49,7 @@ Task<> Endpoint::message(http::Exchange& exchange) {
   const auto found = listeners_.find(std::string(request.query("sessionId").value_or("")));
   if (found == listeners_.end() || found->second.peer->tenant() != request.principal.tenant ||
       found->second.peer->key_id() != request.principal.key_id)
-    co_return co_await refuse(exchange, 404, {Code::session_not_found, "Session not found: open /sse anew"});
+    co_return co_await refuse(exchange, 404, {Code::session_not_found, "Session not found: open /sse again"});
   const auto listener = found->second;
   const auto posted = co_await read(exchange);
   if (!posted) co_return;

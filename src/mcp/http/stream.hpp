@@ -14,26 +14,26 @@
 
 namespace cove::mcp_http {
 
-// What goes to a client over one answer of many events. Keeps what was sent, within bounds, for one who comes back.
+// The events of one answer to a client. Keeps sent events, within bounds, for a client that reconnects.
 class Stream {
  public:
   static constexpr std::size_t kMaxEvents = 1024;
   static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
-  static constexpr std::size_t kMaxUngiven = std::size_t{64} << 20;  // of answers that nobody has read yet
+  static constexpr std::size_t kMaxUngiven = std::size_t{64} << 20;  // of answers that no reader has taken yet
 
   Stream(boost::asio::any_io_executor executor, std::string name);
 
   struct Event {
     std::uint64_t number = 0;
     std::string data;
-    bool answer = false;  // or something that is told before it
+    bool answer = false;  // else a notification or request before it
     int fault = 0;        // the code of an answer that is an error
   };
 
   void push(const boost::json::object& message);
   void push(const boost::json::array& answers);
   void finish();
-  // Lets go of whoever reads it now, who shall come back for the rest after so long.
+  // Disconnects the current reader, who is to reconnect for the rest after this time.
   void part(std::chrono::milliseconds retry);
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -41,9 +41,9 @@ class Stream {
   [[nodiscard]] std::string id_of(std::uint64_t number) const;
   // The events after `number`, oldest first.
   [[nodiscard]] std::vector<Event> after(std::uint64_t number) const;
-  // The one answer that is all there is to it; null while something else is, or may come.
+  // The answer, if it is the only event and the stream has ended; else null.
   [[nodiscard]] const Event* only_answer() const;
-  // Whether more than an answer is to be sent.
+  // Whether there is more to send than one answer.
   [[nodiscard]] bool tells() const;
   // An answer was lost because nobody read it.
   [[nodiscard]] bool broken() const { return broken_; }
@@ -54,13 +54,13 @@ class Stream {
   }
   [[nodiscard]] async::Signal& changed() { return changed_; }
 
-  // Whoever reads it now; a new reader sends the one before away.
+  // Becomes the reader; the previous one is disconnected.
   std::uint64_t take_reading();
   [[nodiscard]] bool reads(std::uint64_t reader) const { return reader == reader_; }
-  // How far it was given to readers: where one begins who does not say.
+  // The last event that readers took: where a reader without a position starts.
   void gave(std::uint64_t number) { given_ = std::max(given_, number); }
   [[nodiscard]] std::uint64_t given() const { return given_; }
-  // Once for each time it was asked for.
+  // The pending disconnect, once for each part().
   std::optional<std::chrono::milliseconds> take_parting();
 
  private:
@@ -78,7 +78,7 @@ class Stream {
   std::optional<std::chrono::steady_clock::time_point> finished_;
 };
 
-// Everything that belongs to one posted message goes into a stream, which ends with the last answer.
+// Writes everything for one posted message into a stream, which ends with the last answer.
 class PostOutlet : public cove::mcp::Outlet {
  public:
   enum class Carries { everything, answers };
