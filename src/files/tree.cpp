@@ -110,11 +110,11 @@ Result<Entry> make_directory(const std::string& path) {
 }
 
 Result<Entry> make_link(const std::string& path, const std::string& target) {
-  COVE_TRY(const auto place, open_place(path, Parents::make));
-  if (::symlinkat(target.c_str(), place.dir.get(), place.name.c_str()) != 0)
+  COVE_TRY(const auto location, locate(path, Parents::make));
+  if (::symlinkat(target.c_str(), location.dir.get(), location.name.c_str()) != 0)
     return fail_errno(errno, "link {}", shown(path));
-  COVE_TRY(const auto st, stat_at(place.dir.get(), place.name));
-  return make_entry(path, place.dir.get(), place.name, st);
+  COVE_TRY(const auto st, stat_at(location.dir.get(), location.name));
+  return make_entry(path, location.dir.get(), location.name, st);
 }
 
 Result<> remove_path(const std::string& path, Recursive recursive) {
