@@ -169,6 +169,11 @@ Result<> rename(const std::string& path, Arguments rest) {
   return say(rename_path(path, to, overwrite ? Overwrite::yes : Overwrite::no));
 }
 
+Result<> link(const std::string& path, Arguments rest) {
+  if (rest.size() != 1) return fail(Errc::invalid, "link wants PATH and TARGET");
+  return say(make_link(path, rest[0]));
+}
+
 Result<> remove(const std::string& path, Arguments rest) {
   COVE_TRY(const bool recursive, flag(rest, 0, wire::kRecursiveWord));
   return remove_path(path, recursive ? Recursive::yes : Recursive::no);
@@ -204,6 +209,8 @@ Result<> run(wire::FileVerb verb, const std::string& path, Arguments rest) {
       return remove(path, rest);
     case FileVerb::watch:
       return watch_changes(path, rest);
+    case FileVerb::link:
+      return link(path, rest);
     case FileVerb::stat:
     case FileVerb::mkdir:
       break;

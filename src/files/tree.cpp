@@ -109,6 +109,14 @@ Result<Entry> make_directory(const std::string& path) {
   return entry_of_directory(path, made->dir.get());
 }
 
+Result<Entry> make_link(const std::string& path, const std::string& target) {
+  COVE_TRY(const auto place, open_place(path, Parents::make));
+  if (::symlinkat(target.c_str(), place.dir.get(), place.name.c_str()) != 0)
+    return fail_errno(errno, "link {}", shown(path));
+  COVE_TRY(const auto st, stat_at(place.dir.get(), place.name));
+  return make_entry(path, place.dir.get(), place.name, st);
+}
+
 Result<> remove_path(const std::string& path, Recursive recursive) {
   COVE_TRY(const auto place, open_place(path, Parents::must_exist));
   for (const char* kept : {"/", "/workspace"}) {

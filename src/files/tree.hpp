@@ -25,6 +25,8 @@ enum class Overwrite { no, yes };
 Result<Entry> rename_path(const std::string& from, const std::string& to, Overwrite overwrite);
 
 Result<Entry> make_directory(const std::string& path);  // parents too; fine if it is there
+// A symbolic link to `target`, which is not looked at; parents are made. Errc::exists when something is there.
+Result<Entry> make_link(const std::string& path, const std::string& target);
 
 enum class Recursive { no, yes };
 // Errc::invalid for "/" and the workspace itself, and for a directory with something in it unless recursive.

@@ -132,6 +132,15 @@ TEST(MakeDirectory, IsFineWhenItIsThere) {
   EXPECT_EQ(make_directory(scratch.at("file")).error().code, Errc::exists);
 }
 
+TEST(MakeLink, MakesParentsAndReplacesNothing) {
+  const Scratch scratch;
+  const auto made = make_link(scratch.at("a/link"), "../nowhere");
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->type, "symlink");
+  EXPECT_THAT(to_json(*made), HasSubstr(R"("target":"../nowhere"})"));
+  EXPECT_EQ(make_link(scratch.at("a/link"), "elsewhere").error().code, Errc::exists);
+}
+
 TEST(Remove, TakesWhatItIsToldAndNotMore) {
   const Scratch scratch;
   for (const auto* name : {"d", "d/e", "outside"}) scratch.directory(name);

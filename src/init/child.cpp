@@ -56,17 +56,17 @@ void execute(const wire::Spawn& spawn) {
   for (const auto& variable : spawn.environment) {
     if (variable.starts_with("PATH=")) path = variable.substr(5);
   }
-  int told = ENOENT;
+  int result = ENOENT;
   for (std::size_t start = 0; start <= path.size();) {
     const auto end = std::min(path.find(':', start), path.size());
     const auto directory = path.substr(start, end - start);
     ::execve(((directory.empty() ? "." : directory) + "/" + name).c_str(), argv.data(), environment.data());
-    // A match that may not be run is worth telling, but a later directory may hold one that may.
-    if (errno == EACCES) told = EACCES;
+    // A match that may not be run is worth reporting, but a later directory may hold one that may.
+    if (errno == EACCES) result = EACCES;
     if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) return;
     start = end + 1;
   }
-  errno = told;
+  errno = result;
 }
 
 constexpr int kReport = 4;  // in the child, until it is its program
@@ -96,7 +96,7 @@ struct ChildEnds {
     ::close(wire::kChannelFd);
   else if (::dup2(channel, wire::kChannelFd) < 0)
     give_up(kReport, wire::SpawnStage::fork, errno);
-  // Init's own descriptors (the control socket, other processes' pipes) close with the exec; the file helper has none.
+  // Init's own descriptors (the control socket, other processes' pipes) close here: not every kind calls exec.
   ::syscall(SYS_close_range, kReport + 1, ~0U, 0);
   sigset_t none;
   ::sigemptyset(&none);
@@ -114,39 +114,30 @@ struct ChildEnds {
     case wire::SpawnKind::program:
       execute(spawn);
       give_up(kReport, wire::SpawnStage::program, errno);
-    case wire::SpawnKind::put_file:
-      ::close(kReport);
-      ::_exit(put_file(spawn.argv[0], spawn.file_mode));
-    case wire::SpawnKind::get_file:
-      ::close(kReport);
-      ::_exit(get_file(spawn.argv[0]));
     case wire::SpawnKind::make_directory:
       ::close(kReport);
       ::_exit(make_directory(spawn.argv[0]));
-    case wire::SpawnKind::make_link:
-      ::close(kReport);
-      ::_exit(spawn.argv.size() == 2 ? make_link(spawn.argv[0], spawn.argv[1]) : 1);
   }
   give_up(kReport, wire::SpawnStage::program, EINVAL);
 }
 
 // Lives as long as anything the process started: orphans below it become its children and not init's, so that the tree
-// stays one. It holds nothing but its line to init.
+// stays one. It holds nothing but its pipe to init.
 [[noreturn]] void supervise(pid_t watched, int status_fd) {
   const bool moved = ::dup3(status_fd, 3, O_CLOEXEC) == 3 || status_fd == 3;
   ::syscall(SYS_close_range, 4, ~0U, 0);
   for (int fd = 0; fd < 3; ++fd) ::close(fd);
-  SupervisorWord word{.kind = SupervisorWord::Kind::started, .pid = watched};
-  bool told = moved && ::write(3, &word, sizeof word) == sizeof word;
-  while (told) {
+  SupervisorMessage word{.kind = SupervisorMessage::Kind::started, .pid = watched};
+  bool sent = moved && ::write(3, &word, sizeof word) == sizeof word;
+  while (sent) {
     rusage usage{};
     int status = 0;
     const pid_t ended = ::wait4(-1, &status, 0, &usage);
     if (ended < 0 && errno == EINTR) continue;
     if (ended < 0) break;  // no child is left
     if (ended != watched) continue;
-    word = {.kind = SupervisorWord::Kind::ended, .pid = watched, .status = status, .cpu_usec = cpu_usec(usage)};
-    told = ::write(3, &word, sizeof word) == sizeof word;
+    word = {.kind = SupervisorMessage::Kind::ended, .pid = watched, .status = status, .cpu_usec = cpu_usec(usage)};
+    sent = ::write(3, &word, sizeof word) == sizeof word;
     ::close(3);
   }
   ::_exit(0);

@@ -21,12 +21,12 @@ struct Spawned {
   int output = -1;  // read end of stdout, or the terminal (a duplicate of it)
   int error = -1;
   int report = -1;  // end of file once it runs its program; a ChildReport if it cannot
-  int status = -1;  // supervised: SupervisorWords
+  int status = -1;  // supervised: SupervisorMessages
   int channel = -1;
 };
 
-// What a supervisor says: first the pid of the process it watches, then how that ended.
-struct SupervisorWord {
+// What a supervisor reports: first the pid of the process it watches, then how that ended.
+struct SupervisorMessage {
   enum class Kind : int { started, ended } kind{};
   pid_t pid = -1;
   int status = 0;  // as of wait(2)

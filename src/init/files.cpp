@@ -1,22 +1,16 @@
 #include "init/files.hpp"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 namespace cove::init {
 namespace {
-
-constexpr std::size_t kChunk = 64U << 10;
 
 int open_inside(const std::string& path, std::uint64_t flags, std::uint64_t mode) {
   open_how how{};
@@ -61,20 +55,10 @@ bool write_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-bool copy(int from, int to) {
-  std::array<char, kChunk> chunk;
-  while (true) {
-    const auto n = ::read(from, chunk.data(), chunk.size());
-    if (n == 0) return true;
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 || !write_all(to, chunk.data(), static_cast<std::size_t>(n))) return false;
-  }
-}
-
-int complain(const std::string& path) {
+int report_error(const std::string& path) {
   const std::string sentence = path + ": " + ::strerror(errno) + "\n";
   write_all(2, sentence.data(), sentence.size());
-  return errno == ENOENT ? 2 : 1;
+  return 1;
 }
 
 }  // namespace
@@ -88,40 +72,13 @@ int write_file(const std::string& path, std::uint32_t mode, std::string_view con
   return written ? 0 : saved;
 }
 
-int put_file(const std::string& path, std::uint32_t mode) {
-  ::signal(SIGXFSZ, SIG_IGN);  // too large is an error to tell, not a death
-  const int fd = open_for_writing(path, mode);
-  if (fd < 0 || !copy(0, fd)) return complain(path);
-  return 0;
-}
-
-int get_file(const std::string& path) {
-  const int fd = open_inside(path, O_RDONLY | O_NONBLOCK, 0);
-  if (fd < 0) return complain(path);
-  struct stat st{};
-  struct statfs fs{};
-  // What /proc calls a regular file may have no end.
-  const bool plain =
-      ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ::fstatfs(fd, &fs) == 0 && fs.f_type != PROC_SUPER_MAGIC;
-  if (!plain) {
-    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-    return complain(path);
-  }
-  return copy(fd, 1) ? 0 : complain(path);
-}
-
 int make_directory(const std::string& path) {
   make_directories(path + "/");
   struct stat st{};
-  if (::stat(path.c_str(), &st) != 0) return complain(path);
+  if (::stat(path.c_str(), &st) != 0) return report_error(path);
   if (S_ISDIR(st.st_mode)) return 0;
   errno = ENOTDIR;
-  return complain(path);
-}
-
-int make_link(const std::string& path, const std::string& target) {
-  make_directories(path);
-  return ::symlink(target.c_str(), path.c_str()) == 0 ? 0 : complain(path);
+  return report_error(path);
 }
 
 }  // namespace cove::init

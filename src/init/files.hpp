@@ -6,17 +6,14 @@
 
 namespace cove::init {
 
-// The file helper. It runs in a process of the sandbox, under its uid, limits and locks. Paths are resolved by openat2
-// below the sandbox's root and never through magic links; what is read or written is a regular file, judged by its
-// descriptor.
+// The files that a spawn request carries, and its working directory. All of it is done by a forked child, under the
+// sandbox's uid, limits and locks; every other work on files is that of /cove/bin/files.
 
-// Makes the directories on the way and replaces or creates the file. 0 or an errno.
+// Makes the parents and replaces or creates a regular file; a link in its place is refused, and so are the links of
+// /proc on the way. 0 or an errno.
 int write_file(const std::string& path, std::uint32_t mode, std::string_view content);
 
-// Exit statuses of the helper: 0, or one of these, with a sentence on stderr.
-int put_file(const std::string& path, std::uint32_t mode);  // from stdin
-int get_file(const std::string& path);                      // to stdout
+// With its parents; fine if it is there. The exit status: 0, or 1 with a sentence on stderr.
 int make_directory(const std::string& path);
-int make_link(const std::string& path, const std::string& target);
 
 }  // namespace cove::init

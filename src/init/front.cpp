@@ -11,7 +11,7 @@ namespace cove::init {
 namespace {
 
 constexpr std::size_t kCompactAt = 512U << 10;
-constexpr std::size_t kMostDescriptors = 16;  // with one read
+constexpr std::size_t kMaxDescriptors = 16;  // with one read
 
 }  // namespace
 
@@ -46,7 +46,7 @@ bool Front::accept_newest() {
   }
 }
 
-void Front::say(wire::FrameType type, std::uint32_t process, std::string_view payload) {
+void Front::send(wire::FrameType type, std::uint32_t process, std::string_view payload) {
   if (connected()) wire::append_frame(outbox_, type, process, payload);
 }
 
@@ -77,7 +77,7 @@ bool Front::take_descriptors(int* fds, std::size_t count) {
 void Front::read_some(char* scratch, std::size_t size) {
   if (!connected()) return;
   // The front alone can reach this socket: what comes along is for us, an end of a process's pipe each.
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(kMostDescriptors * sizeof(int))];
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(kMaxDescriptors * sizeof(int))];
   iovec data{.iov_base = scratch, .iov_len = size};
   msghdr message{};
   message.msg_iov = &data;

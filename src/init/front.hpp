@@ -9,13 +9,13 @@
 
 namespace cove::init {
 
-// The line to whoever drives this sandbox. Init is born either with a line that is open already and ends with it, or
-// with a listening socket: then a front may go and another come, and the sandbox lives on between them.
+// The socket to the front that drives this sandbox. Init starts either with a connected socket, and ends when it
+// closes, or with a listening one: then fronts come and go, and the sandbox lives on between them.
 class Front {
  public:
   explicit Front(int fd);
 
-  // A sandbox without a front, and no way to get one, has no reason to live.
+  // False: a sandbox that has lost its front cannot get another, and ends.
   [[nodiscard]] bool may_come_back() const { return listener_ >= 0; }
   [[nodiscard]] bool connected() const { return fd_ >= 0; }
   [[nodiscard]] int fd() const { return fd_; }
@@ -24,8 +24,8 @@ class Front {
   // Takes the newest connection that waits; the one before it is closed. True when there is a new one.
   bool accept_newest();
 
-  // Lost when nobody is connected: a new front is told how things stand instead.
-  void say(wire::FrameType type, std::uint32_t process, std::string_view payload);
+  // Dropped when nobody is connected: a new front is told the state of every process instead.
+  void send(wire::FrameType type, std::uint32_t process, std::string_view payload);
   void flush();
   [[nodiscard]] std::size_t waiting() const { return outbox_.size() - sent_; }
 

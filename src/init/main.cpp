@@ -25,45 +25,45 @@ namespace {
 
 constexpr int kControl = 3;
 constexpr std::size_t kReadChunk = 64U << 10;
-constexpr std::size_t kOutboxRoom = 512U << 10;  // no more output is framed while this much waits for the front
-constexpr std::size_t kHistory = 1U << 20;       // of a process's output, for a front that comes back
-constexpr int kReapsPerTurn = 256;
+constexpr std::size_t kMaxOutbox = 512U << 10;  // no more output is framed while this much waits for the front
+constexpr std::size_t kHistory = 1U << 20;      // of a process's output, for a front that comes back
+constexpr int kMaxReapsPerRound = 256;
 constexpr std::int64_t kAcceptPause = 100;  // milliseconds
-constexpr std::int64_t kLongestWait = 3'600'000;
-constexpr std::uint64_t kLongestLease = 1ULL << 42;  // a hundred years
-constexpr std::int64_t kLeastAlone = 15'000;         // for a server that is started again, whatever the lease
+constexpr std::int64_t kMaxWait = 3'600'000;
+constexpr std::uint64_t kMaxLease = 1ULL << 42;  // a hundred years
+constexpr std::int64_t kMinAlone = 15'000;       // for a server that is started again, whatever the lease
 
 class Init {
  public:
   int run();
 
  private:
-  void greet();
+  void describe_processes();
   void handle(const wire::Frame& frame);
   void spawn(std::uint32_t id, const wire::Spawn& request);
-  void take_over(std::uint32_t id, const wire::Handover& handover);
+  void adopt(std::uint32_t id, const wire::Handover& handover);
   void fail_spawn(std::uint32_t id, ChildReport failure);
   void read_report(Process& process);
-  void tell(Process& process);
+  void send_events(Process& process);
   void reap();
   Process* find(std::uint32_t id);
   bool prepare();
-  void watch_everything();
+  void watch_descriptors();
   void watch_streams(const Process& process);
-  void hear_front();
-  void turn(Process& process);
+  void read_front();
+  void serve(Process& process);
   [[nodiscard]] int poll_timeout() const;
-  // When a sandbox that nobody drives ends by itself; 0: somebody does, or it never does.
+  // When a sandbox without a front ends by itself; 0: it has one, or it never ends.
   [[nodiscard]] std::int64_t ends_at() const {
-    return alone_since_ == 0 || lease_until_ == 0 ? 0 : std::max(lease_until_, alone_since_ + kLeastAlone);
+    return alone_since_ == 0 || lease_until_ == 0 ? 0 : std::max(lease_until_, alone_since_ + kMinAlone);
   }
 
   Front front_ = Front(kControl);
   Watch watch_;
   int signals_ = -1;
   std::vector<Process> processes_;  // grows only while frames are read, when nobody holds a reference
-  bool ending_ = false;             // leave once everything has been said
-  bool reap_again_ = false;         // more may have ended than one turn takes
+  bool ending_ = false;             // exit once everything has been sent
+  bool reap_again_ = false;         // more may have ended than one round reaps
   DiscardThrottle throttle_;
   bool holding_back_ = false;  // a stream waits for the throttle
   std::int64_t accept_again_ = 0;
@@ -80,26 +80,26 @@ Process* Init::find(std::uint32_t id) {
   return found == processes_.end() ? nullptr : &*found;
 }
 
-// A new front first hears what there is, then asks for what it wants.
-void Init::greet() {
-  front_.say(wire::FrameType::ready, 0, {});
+// A new front is first told which processes there are; then it asks for what it wants.
+void Init::describe_processes() {
+  front_.send(wire::FrameType::ready, 0, {});
   for (auto& process : processes_) {
     process.wanted = false;
-    process.end_told = false;
+    process.end_sent = false;
     if (process.forgotten || process.failed) continue;
-    front_.say(wire::FrameType::known, process.id,
-               wire::encode(wire::Known{.state = process.state(),
-                                        .first_sequence = process.log.first_sequence(),
-                                        .next_sequence = process.log.next_sequence(),
-                                        .input_received = process.input_taken + process.pending_input.size(),
-                                        .channel_received = process.channel_received()}));
+    front_.send(wire::FrameType::known, process.id,
+                wire::encode(wire::Known{.state = process.state(),
+                                         .first_sequence = process.log.first_sequence(),
+                                         .next_sequence = process.log.next_sequence(),
+                                         .input_received = process.input_taken + process.pending_input.size(),
+                                         .channel_received = process.channel_received()}));
   }
-  front_.say(wire::FrameType::synced, 0, {});
+  front_.send(wire::FrameType::synced, 0, {});
 }
 
 void Init::fail_spawn(std::uint32_t id, ChildReport failure) {
-  front_.say(wire::FrameType::spawn_failed, id,
-             wire::encode(wire::SpawnFailed{.stage = failure.stage, .sys_errno = failure.sys_errno}));
+  front_.send(wire::FrameType::spawn_failed, id,
+              wire::encode(wire::SpawnFailed{.stage = failure.stage, .sys_errno = failure.sys_errno}));
 }
 
 void Init::spawn(std::uint32_t id, const wire::Spawn& request) {
@@ -112,7 +112,7 @@ void Init::spawn(std::uint32_t id, const wire::Spawn& request) {
   processes_.emplace_back(id, request, spawned, front_.may_come_back() ? kHistory : 0);
 }
 
-void Init::take_over(std::uint32_t id, const wire::Handover& handover) {
+void Init::adopt(std::uint32_t id, const wire::Handover& handover) {
   int ends[wire::kHandoverFds];
   if (!front_.take_descriptors(ends, wire::kHandoverFds)) {
     fail_spawn(id, {.stage = wire::SpawnStage::fork, .sys_errno = EBADF});
@@ -121,7 +121,7 @@ void Init::take_over(std::uint32_t id, const wire::Handover& handover) {
   for (const int fd : ends) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   const Spawned born{.pid = handover.pid, .input = ends[0], .output = ends[1], .error = ends[2], .channel = ends[3]};
   processes_.emplace_back(id, handover, born, front_.may_come_back() ? kHistory : 0);
-  front_.say(wire::FrameType::started, id, wire::encode_number(static_cast<std::uint64_t>(handover.pid)));
+  front_.send(wire::FrameType::started, id, wire::encode_number(static_cast<std::uint64_t>(handover.pid)));
 }
 
 void Init::handle(const wire::Frame& frame) {
@@ -131,7 +131,7 @@ void Init::handle(const wire::Frame& frame) {
   }
   if (frame.type == wire::FrameType::lease) {
     if (const auto millis = wire::decode_number(frame.payload))
-      lease_until_ = *millis == 0 ? 0 : boot_millis() + static_cast<std::int64_t>(std::min(*millis, kLongestLease));
+      lease_until_ = *millis == 0 ? 0 : boot_millis() + static_cast<std::int64_t>(std::min(*millis, kMaxLease));
     return;
   }
   if (frame.type == wire::FrameType::spawn) {
@@ -147,7 +147,7 @@ void Init::handle(const wire::Frame& frame) {
     if (!handover || frame.process == 0 || find(frame.process) != nullptr)
       fail_spawn(frame.process, {.stage = wire::SpawnStage::fork, .sys_errno = EINVAL});
     else
-      take_over(frame.process, *handover);
+      adopt(frame.process, *handover);
     return;
   }
   auto* process = find(frame.process);
@@ -204,7 +204,7 @@ void Init::read_report(Process& process) {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   ::close(process.report);
   process.report = -1;
-  process.hear_supervisor();
+  process.read_supervisor();
   if (n == static_cast<ssize_t>(sizeof failure)) {
     fail_spawn(process.id, failure);
     process.failed = true;
@@ -212,30 +212,30 @@ void Init::read_report(Process& process) {
     process.close_input();
     return;
   }
-  front_.say(wire::FrameType::started, process.id, wire::encode_number(static_cast<std::uint64_t>(process.pid)));
+  front_.send(wire::FrameType::started, process.id, wire::encode_number(static_cast<std::uint64_t>(process.pid)));
 }
 
-// Output as far as there is room, then the end.
-void Init::tell(Process& process) {
+// Output as far as the outbox has space, then the end.
+void Init::send_events(Process& process) {
   if (!process.wanted || process.failed || process.forgotten || process.report >= 0 || !front_.connected()) return;
-  while (front_.waiting() < kOutboxRoom) {
+  while (front_.waiting() < kMaxOutbox) {
     const auto output = process.log.unsent();
     if (!output) break;
-    front_.say(wire::FrameType::output, process.id, wire::encode(*output));
+    front_.send(wire::FrameType::output, process.id, wire::encode(*output));
     process.log.mark_sent();
   }
-  if (!process.ended || process.end_told || !process.log.all_sent()) return;
-  front_.say(wire::FrameType::exited, process.id, wire::encode(process.exit));
-  process.end_told = true;
+  if (!process.ended || process.end_sent || !process.log.all_sent()) return;
+  front_.send(wire::FrameType::exited, process.id, wire::encode(process.exit));
+  process.end_sent = true;
   ending_ = ending_ || process.after_exit == wire::AfterExit::end_sandbox;
   // A front that never comes back will not ask again.
   if (!front_.may_come_back()) process.forgotten = true;
 }
 
-// At most so many a turn: whoever starts processes that end at once must not keep us here.
+// A bounded number a round: a program that starts short-lived processes must not keep us here.
 void Init::reap() {
   reap_again_ = true;
-  for (int reaped = 0; reaped < kReapsPerTurn; ++reaped) {
+  for (int reaped = 0; reaped < kMaxReapsPerRound; ++reaped) {
     int status = 0;
     rusage usage{};
     const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
@@ -251,23 +251,23 @@ void Init::reap() {
   }
 }
 
-void Init::turn(Process& process) {
+void Init::serve(Process& process) {
   if (watch_.ready(process.report)) read_report(process);
-  if (watch_.ready(process.status)) process.hear_supervisor();
+  if (watch_.ready(process.status)) process.read_supervisor();
   process.kill_round();
   if ((process.input_came || process.input_ends || watch_.ready(process.input)) && process.feed_input())
-    front_.say(wire::FrameType::input_room, process.id, wire::encode_number(process.input_taken));
+    front_.send(wire::FrameType::input_room, process.id, wire::encode_number(process.input_taken));
   if ((process.record_came || watch_.ready(process.log.fd(wire::Stream::channel))) && process.feed_channel())
-    front_.say(wire::FrameType::channel_room, process.id, wire::encode_number(process.channel_taken));
+    front_.send(wire::FrameType::channel_room, process.id, wire::encode_number(process.channel_taken));
   const auto discarded_before = process.log.discarded();
-  if (process.pump(watch_, scratch_.data(), scratch_.size())) front_.say(wire::FrameType::flood, process.id, {});
+  if (process.pump(watch_, scratch_.data(), scratch_.size())) front_.send(wire::FrameType::flood, process.id, {});
   throttle_.count(process.log.discarded() - discarded_before);
   process.settle();
-  tell(process);
+  send_events(process);
 }
 
 void Init::watch_streams(const Process& process) {
-  const bool crowded = front_.waiting() >= kOutboxRoom;
+  const bool crowded = front_.waiting() >= kMaxOutbox;
   const bool throttled = now_millis() < throttle_.closed_until() && !process.draining();
   for (const auto stream : wire::kStreams) {
     const bool record_waits = stream == wire::Stream::channel && !process.pending_records.empty();
@@ -279,7 +279,7 @@ void Init::watch_streams(const Process& process) {
   }
 }
 
-// When the next turn is due, whatever happens; -1: only a descriptor can bring news.
+// Milliseconds until the next round is due; -1: not before a descriptor is ready.
 int Init::poll_timeout() const {
   if (reap_again_) return 0;
   std::int64_t wait = -1;
@@ -288,16 +288,16 @@ int Init::poll_timeout() const {
     wait = wait < 0 ? at_least : std::min(wait, at_least);
   };
   for (const auto& process : processes_) {
-    if (const auto turn = process.next_turn(); turn >= 0) within(turn);
+    if (const auto due = process.millis_until_due(); due >= 0) within(due);
   }
   if (mass_kill_.was_pending()) within(MassKill::kPollMillis);
   if (holding_back_) within(throttle_.closed_until() - now_millis());
   if (now_millis() < accept_again_) within(accept_again_ - now_millis());
   if (ends_at() > 0) within(ends_at() - boot_millis());
-  return static_cast<int>(std::min<std::int64_t>(wait, kLongestWait));
+  return static_cast<int>(std::min<std::int64_t>(wait, kMaxWait));
 }
 
-void Init::watch_everything() {
+void Init::watch_descriptors() {
   watch_.clear();
   watch_.add(signals_, POLLIN);
   if (now_millis() >= accept_again_) watch_.add(front_.listener(), POLLIN);
@@ -312,15 +312,15 @@ void Init::watch_everything() {
   }
 }
 
-void Init::hear_front() {
+void Init::read_front() {
   if (watch_.ready(front_.listener())) {
     if (front_.accept_newest())
-      greet();
+      describe_processes();
     else
       accept_again_ = now_millis() + kAcceptPause;  // for want of a descriptor: it would be reported again at once
   }
   if (mass_kill_.pending()) return;
-  // One read a turn: whoever sends without end must not keep the others from being heard.
+  // One read a round: a front that never stops sending must not starve the processes.
   if (watch_.ready(front_.fd())) front_.read_some(scratch_.data(), scratch_.size());
   while (!mass_kill_.pending()) {
     const auto frame = front_.next();
@@ -345,23 +345,23 @@ bool Init::prepare() {
 
 int Init::run() {
   if (!prepare()) return 1;
-  front_.say(wire::FrameType::ready, 0, {});
+  front_.send(wire::FrameType::ready, 0, {});
   while (true) {
     front_.flush();
     if (!front_.connected() && !front_.may_come_back()) return 0;
     if (ending_ && front_.waiting() == 0) return 0;
     alone_since_ = front_.connected() ? 0 : alone_since_ > 0 ? alone_since_ : boot_millis();
     if (ends_at() > 0 && boot_millis() >= ends_at()) return 0;
-    watch_everything();
+    watch_descriptors();
     if (!watch_.wait(poll_timeout())) return 1;
     if (watch_.ready(signals_)) {
-      // One at a time: whoever sends us SIGCHLD in a loop must not keep us here.
+      // One at a time: a program that sends us SIGCHLD in a loop must not keep us here.
       signalfd_siginfo info;
       [[maybe_unused]] const auto n = ::read(signals_, &info, sizeof info);
     }
     if (watch_.ready(signals_) || reap_again_) reap();
-    hear_front();
-    for (auto& process : processes_) turn(process);
+    read_front();
+    for (auto& process : processes_) serve(process);
     throttle_.update(now_millis());
     std::erase_if(processes_, [](const Process& p) {
       return (p.forgotten || p.failed) && p.is_reaped && p.supervisor < 0 && !p.log.any_open();

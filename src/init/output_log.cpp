@@ -20,7 +20,7 @@ void OutputLog::close(wire::Stream stream) {
 }
 
 // A record is read whole or not at all.
-std::uint64_t OutputLog::room(wire::Stream stream) const {
+std::uint64_t OutputLog::free_window(wire::Stream stream) const {
   const auto& from = source(stream);
   const std::uint64_t left = kWindow - std::min<std::uint64_t>(kWindow, from.kept - from.acknowledged);
   return stream == wire::Stream::channel && left < wire::kMaxRecord ? 0 : left;
@@ -28,7 +28,7 @@ std::uint64_t OutputLog::room(wire::Stream stream) const {
 
 bool OutputLog::wants_input(wire::Stream stream) const {
   const auto& from = source(stream);
-  return from.fd >= 0 && (discards(stream) || room(stream) > 0);
+  return from.fd >= 0 && (discards(stream) || free_window(stream) > 0);
 }
 
 bool OutputLog::flooded(std::uint64_t beyond) const {
@@ -41,8 +41,9 @@ bool OutputLog::flooded(std::uint64_t beyond) const {
 OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::size_t scratch_size) {
   auto& from = source(stream);
   const auto limit = limit_of(stream);
-  const std::size_t most =
-      discards(stream) ? scratch_size : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, room(stream)));
+  const std::size_t most = discards(stream)
+                               ? scratch_size
+                               : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, free_window(stream)));
   if (most == 0) return Read::nothing_now;
   const auto n = ::read(from.fd, scratch, most);
   if (n < 0) {

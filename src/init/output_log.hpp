@@ -85,7 +85,7 @@ class OutputLog {
     return stream == wire::Stream::channel ? UINT64_MAX : limit_;
   }
   // Of the window, for this stream's next read.
-  [[nodiscard]] std::uint64_t room(wire::Stream stream) const;
+  [[nodiscard]] std::uint64_t free_window(wire::Stream stream) const;
   void keep(wire::Stream stream, std::string_view bytes);
   void trim();
 

@@ -18,7 +18,7 @@
 namespace cove::init {
 namespace {
 
-constexpr int kReads = 4;                   // of one stream in one turn
+constexpr int kReads = 4;                   // of one stream in one round
 constexpr int kDrainReads = 17;             // a pipe may hold a MiB (pipe(7)), and the last read finds its end
 constexpr std::int64_t kDrainMillis = 100;  // how long output may trickle in after its process ended
 constexpr std::int64_t kKillMillis = 2;     // between two rounds
@@ -77,17 +77,17 @@ Process::Process(std::uint32_t process_id, const wire::Handover& handover, const
 bool Process::pump(const Watch& watch, char* scratch, std::size_t scratch_size) {
   for (const auto stream : wire::kStreams) {
     if (!watch.ready(log.fd(stream))) continue;
-    // A few reads a turn, so that one flood does not keep the others from being heard. Once it has exited, as many as
-    // the largest pipe may hold: everything it wrote is counted before its end is told.
-    const int most = draining() ? kDrainReads : kReads;
-    for (int turn = 0; turn < most && log.wants_input(stream); ++turn) {
+    // A few reads a round, so that one flood does not starve the others. Once it has exited, as many as the largest
+    // pipe may hold: everything it wrote is counted before its end is reported.
+    const int max_reads = draining() ? kDrainReads : kReads;
+    for (int reads = 0; reads < max_reads && log.wants_input(stream); ++reads) {
       const auto read = log.read_some(stream, scratch, scratch_size);
       if (read == OutputLog::Read::end) log.close(stream);
       if (read != OutputLog::Read::some) break;
     }
   }
-  if (flood_told || flood_limit == 0 || !log.flooded(flood_limit)) return false;
-  flood_told = true;
+  if (flood_sent || flood_limit == 0 || !log.flooded(flood_limit)) return false;
+  flood_sent = true;
   return true;
 }
 
@@ -162,9 +162,9 @@ void Process::reaped(int wait_status, std::uint64_t cpu) {
   close_input();
 }
 
-void Process::hear_supervisor() {
+void Process::read_supervisor() {
   while (status >= 0) {
-    SupervisorWord word;
+    SupervisorMessage word;
     const auto n = ::read(status, &word, sizeof word);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
@@ -173,14 +173,14 @@ void Process::hear_supervisor() {
       status = -1;
       return;
     }
-    if (word.kind == SupervisorWord::Kind::started) pid = word.pid;
-    if (word.kind == SupervisorWord::Kind::ended && !is_reaped) reaped(word.status, word.cpu_usec);
+    if (word.kind == SupervisorMessage::Kind::started) pid = word.pid;
+    if (word.kind == SupervisorMessage::Kind::ended && !is_reaped) reaped(word.status, word.cpu_usec);
   }
 }
 
 // Someone inside killed it, as they may. Its children are ours now: the process among them, unless it is gone already.
 void Process::supervisor_gone() {
-  hear_supervisor();
+  read_supervisor();
   supervisor = -1;
   if (is_reaped || failed) return;
   orphaned = true;
@@ -221,10 +221,10 @@ void Process::settle() {
   log.ignore_from_now();
 }
 
-std::int64_t Process::next_turn() const {
+std::int64_t Process::millis_until_due() const {
   if (kill_rounds > 0) return kKillMillis;
   if (ended || !is_reaped) return -1;
-  // What waits for the front to read waits for that alone; anything else is told at its time, at once if that has come.
+  // A stream with a full window waits for the front alone; otherwise the end of draining is due, perhaps already.
   for (const auto stream : wire::kStreams) {
     if (log.is_open(stream) && !log.wants_input(stream)) return -1;
   }

@@ -17,13 +17,13 @@ std::int64_t now_millis();
 // The same by a clock that also counts the time the host slept.
 std::int64_t boot_millis();
 
-// One process the front asked for, from its fork until nobody wants to know of it any more.
+// One process the front requested, from its fork until the front forgets it.
 struct Process {
   Process(std::uint32_t process_id, const wire::Spawn& spawn, const Spawned& spawned, std::size_t history);
-  // One that was born without our doing and runs already.
+  // One that a zygote forked into this sandbox, and that runs already.
   Process(std::uint32_t process_id, const wire::Handover& handover, const Spawned& born, std::size_t history);
 
-  // Takes what the process wrote, a little a turn. True when its output went far beyond its limit for the first time.
+  // Reads what the process wrote, a bounded amount. True when its output passed the flood limit for the first time.
   bool pump(const Watch& watch, char* scratch, std::size_t scratch_size);
   // Writes what waits into its stdin. True when it took something.
   bool feed_input();
@@ -32,10 +32,10 @@ struct Process {
   bool feed_channel();
   void resize(std::uint16_t rows, std::uint16_t columns) const;
 
-  // How it ended, as wait(2) tells it.
+  // How it ended, as wait(2) reports it.
   void reaped(int status, std::uint64_t cpu);
-  // A supervisor's word, if one has come. Once it is gone without telling how the process ended, what is known of that.
-  void hear_supervisor();
+  // Reads the supervisor's messages. If it is gone without reporting the end, the process is examined instead.
+  void read_supervisor();
   void supervisor_gone();
   // One more round of killing its tree.
   void kill_round();
@@ -44,8 +44,8 @@ struct Process {
   // What was in the pipes at its exit is delivered, and what follows within a moment; then it has ended, and the rest
   // is read into nothing.
   void settle();
-  // Milliseconds until settle() or kill_round() should be called; -1 when only a descriptor can bring news.
-  [[nodiscard]] std::int64_t next_turn() const;
+  // Milliseconds until settle() or kill_round() is due; -1: not before a descriptor is ready.
+  [[nodiscard]] std::int64_t millis_until_due() const;
   // It has exited, and what is left in its pipes is being read.
   [[nodiscard]] bool draining() const { return is_reaped && !ended; }
   [[nodiscard]] wire::ProcessState state() const;
@@ -56,7 +56,7 @@ struct Process {
   wire::Terminal terminal;
   wire::AfterExit after_exit;
   std::uint64_t flood_limit;
-  pid_t pid = -1;         // -1 while its supervisor has not told
+  pid_t pid = -1;         // -1 until its supervisor has reported it
   pid_t supervisor = -1;  // -1: none, or gone
   int report = -1;
   int status = -1;
@@ -69,7 +69,7 @@ struct Process {
   std::vector<std::string> pending_records;  // for the channel, oldest first
   bool record_came = false;                  // as input_came
   std::uint64_t channel_taken = 0;
-  bool flood_told = false;
+  bool flood_sent = false;
   bool orphaned = false;  // its supervisor was killed before it
   int kill_rounds = 0;    // 0: nobody wants its tree dead
 
@@ -77,7 +77,7 @@ struct Process {
   std::int64_t drain_until = 0;  // once reaped
   wire::Exited exit;
   bool ended = false;      // settled
-  bool end_told = false;   // to the front of now
+  bool end_sent = false;   // to the front of now
   bool wanted = true;      // the front of now asked for its output
   bool forgotten = false;  // by the front; only leftovers of its streams remain
   bool failed = false;     // never became its program

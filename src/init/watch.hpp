@@ -6,8 +6,8 @@
 
 namespace cove::init {
 
-// The descriptors of one turn of the loop, and what poll(2) said of each. Nobody is asked for anything that poll did
-// not report: a system call that finds nothing costs the host as much as one that does, and accept4(2) even leaves a
+// The descriptors of one round of the loop, and what poll(2) reported of each. Nothing is read that poll did not
+// report: a system call that finds nothing costs the host as much as one that does, and accept4(2) even leaves a
 // socket behind for the kernel to free later.
 class Watch {
  public:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cerrno>
 #include <charconv>
 
 #include "base/text.hpp"
@@ -63,36 +62,10 @@ Result<ChangedFile> changed_file_of(const json::value& value) {
   return file;
 }
 
-Errc code_of(std::string_view word) {
-  if (word == wire::kFileInvalid) return Errc::invalid;
-  if (word == wire::kFileNotFound) return Errc::not_found;
-  if (word == wire::kFileDenied || word == wire::kFileOutside) return Errc::denied;
-  if (word == wire::kFileExists) return Errc::exists;
-  if (word == wire::kFileTooLarge || word == wire::kFileDiskFull) return Errc::over_limit;
-  return Errc::io;
-}
-
 }  // namespace
-
-Command command(wire::FileVerb verb, std::string path) {
-  return {std::string(name_of(verb)), std::move(path)};
-}
-
-void add(Command& command, std::string_view argument) {
-  command.emplace_back(argument);
-}
-
-void add(Command& command, std::string_view option, std::uint64_t value) {
-  command.emplace_back(option);
-  command.push_back(std::to_string(value));
-}
 
 std::string path_head(std::string_view word, std::string_view path) {
   return fmt::format("{} {}\n{}", word, path.size(), path);
-}
-
-tl::unexpected<Error> broken() {
-  return fail(Errc::io, "the sandbox's file helper broke the protocol");
 }
 
 Result<FileFacts> decode_facts(const std::string& line) {
@@ -178,16 +151,6 @@ Result<std::uint64_t> decode_number(std::string_view text) {
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || ec != std::errc() || end != text.data() + text.size()) return broken();
   return value;
-}
-
-std::optional<Error> decode_error(const std::string& line) {
-  const auto object = parse_object(line);
-  const auto* code = object ? object->if_contains("code") : nullptr;
-  const auto* sentence = object ? object->if_contains("error") : nullptr;
-  if (code == nullptr || !code->is_string() || sentence == nullptr || !sentence->is_string()) return std::nullopt;
-  Error error{.code = code_of(code->as_string()), .message = std::string(sentence->as_string())};
-  if (code->as_string() == wire::kFileOutside) error.sys_errno = EXDEV;
-  return error;
 }
 
 }  // namespace cove::sandbox::file_protocol

@@ -27,9 +27,10 @@ enum class FileVerb : std::uint8_t {
   watch,
   stat,
   mkdir,
+  link,
 };
 
-inline constexpr std::array<std::pair<FileVerb, std::string_view>, 13> kFileVerbs{{{FileVerb::upload, "upload"},
+inline constexpr std::array<std::pair<FileVerb, std::string_view>, 14> kFileVerbs{{{FileVerb::upload, "upload"},
                                                                                    {FileVerb::download, "download"},
                                                                                    {FileVerb::stage, "stage"},
                                                                                    {FileVerb::changed, "changed"},
@@ -41,7 +42,8 @@ inline constexpr std::array<std::pair<FileVerb, std::string_view>, 13> kFileVerb
                                                                                    {FileVerb::remove, "remove"},
                                                                                    {FileVerb::watch, "watch"},
                                                                                    {FileVerb::stat, "stat"},
-                                                                                   {FileVerb::mkdir, "mkdir"}}};
+                                                                                   {FileVerb::mkdir, "mkdir"},
+                                                                                   {FileVerb::link, "link"}}};
 
 constexpr std::string_view name_of(FileVerb verb) {
   return kFileVerbs[static_cast<std::size_t>(verb)].second;

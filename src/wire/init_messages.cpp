@@ -61,7 +61,7 @@ std::string encode(const Spawn& message) {
   writer.number(message.channel);
   writer.number(message.rows);
   writer.number(message.columns);
-  writer.number(message.file_mode);
+  writer.number(std::uint32_t{0});  // reserved
   writer.number(message.output_limit);
   writer.number(message.flood_limit);
   writer.text(message.directory);
@@ -86,7 +86,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   message.channel = reader.number<Channel>();
   message.rows = reader.number<std::uint16_t>();
   message.columns = reader.number<std::uint16_t>();
-  message.file_mode = reader.number<std::uint32_t>();
+  reader.number<std::uint32_t>();  // reserved
   message.output_limit = reader.number<std::uint64_t>();
   message.flood_limit = reader.number<std::uint64_t>();
   message.directory = reader.text();
@@ -101,7 +101,8 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     if (file.path.empty()) return std::nullopt;
     message.files.push_back(std::move(file));
   }
-  const bool sane = reader.complete() && !message.argv.empty() && message.kind <= SpawnKind::make_link &&
+  const bool sane = reader.complete() && !message.argv.empty() &&
+                    (message.kind == SpawnKind::program || message.kind == SpawnKind::make_directory) &&
                     message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox &&
                     message.supervision <= Supervision::tree && message.channel <= Channel::open;
   if (!sane) return std::nullopt;

@@ -10,13 +10,10 @@
 
 namespace cove::wire {
 
-// What a spawned process is. The file kinds are init's own helper: same fork, same uid, same locks, no exec.
+// What a spawned process does. Other numbers are refused.
 enum class SpawnKind : std::uint8_t {
-  program,         // argv is run
-  put_file,        // stdin becomes the file argv[0], with mode `file_mode`; directories on the way are made
-  get_file,        // the regular file argv[0] goes to stdout
-  make_directory,  // argv[0], and those on the way
-  make_link,       // argv[0] becomes a symbolic link to argv[1]
+  program = 0,         // runs argv
+  make_directory = 3,  // makes argv[0] and its parents: a fork without exec, so that it costs little before a command
 };
 
 enum class Terminal : std::uint8_t { no, yes };
@@ -49,7 +46,6 @@ struct Spawn {
   Channel channel = Channel::none;
   std::uint16_t rows = 24;
   std::uint16_t columns = 80;
-  std::uint32_t file_mode = 0644;
   std::uint64_t output_limit = 0;  // bytes kept of each stream; the rest is counted and thrown away
   std::uint64_t flood_limit = 0;   // bytes thrown away before `flood` is reported; 0 = never
   std::string directory;           // working directory

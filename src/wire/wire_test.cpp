@@ -11,7 +11,6 @@ Spawn sample() {
       .terminal = Terminal::yes,
       .rows = 50,
       .columns = 132,
-      .file_mode = 0600,
       .output_limit = 1 << 20,
       .flood_limit = 1ULL << 40,
       .directory = "/workspace",
@@ -47,8 +46,10 @@ TEST(Spawn, RefusesNoProgramAndUnknownKinds) {
   message.argv.clear();
   EXPECT_FALSE(decode_spawn(encode(message)));
   message = sample();
-  message.kind = static_cast<SpawnKind>(9);
-  EXPECT_FALSE(decode_spawn(encode(message)));
+  for (const int kind : {1, 2, 4, 9}) {
+    message.kind = static_cast<SpawnKind>(kind);
+    EXPECT_FALSE(decode_spawn(encode(message))) << kind;
+  }
 }
 
 TEST(Output, RefusesAStreamThatDoesNotExist) {

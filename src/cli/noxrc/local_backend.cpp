@@ -10,6 +10,7 @@
 #include "base/io.hpp"
 #include "base/text.hpp"
 #include "cli/noxrc/rules.hpp"
+#include "cli/run/file_transfer.hpp"
 #include "cli/run/one_shot.hpp"
 #include "files/pack.hpp"
 #include "files/place.hpp"
@@ -26,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kOutputLimit = 64U << 20;
 constexpr std::chrono::minutes kCopyTimeout{2};
+constexpr std::uint64_t kMaxRatio = 2000;
 constexpr std::string_view kInside = "/workspace";
 
 Error cancelled() {
@@ -48,27 +50,12 @@ Result<UniqueFd> scratch_file(int directory) {
   return fd;
 }
 
-std::string sentence_of(const Feed& feed) {
-  boost::system::error_code failed;
-  const auto said = boost::json::parse(feed.err.captured, failed);
-  if (!failed && said.is_object()) return text_of(said.as_object(), "error");
-  return feed.err.captured.empty() ? "the sandbox ended" : feed.err.captured;
-}
-
-// One errand in the sandbox that must go well.
-Result<> errand(OneShot& shot, const wire::Spawn& spawn, Feed& feed) {
-  COVE_TRY(const auto end, shot.run(spawn, feed, kCopyTimeout));
+// One run of the file helper that must go well.
+Result<> ask(OneShot& shot, guest::file_protocol::Command command, Feed& feed) {
+  const auto end = run_file_helper(shot, std::move(command), feed, kCopyTimeout);
   if (shot.cancel_signal() != 0) return tl::unexpected<Error>(cancelled());
-  if (end.exited && end.exited->exit_code == 0) return {};
-  return fail(Errc::io, sentence_of(feed));
-}
-
-wire::Spawn helper(wire::FileVerb verb, Words arguments) {
-  arguments.insert(arguments.begin(), {std::string(wire::kFilesProgram), std::string(name_of(verb))});
-  return {.output_limit = UINT64_MAX / 4,
-          .directory = "/",
-          .argv = std::move(arguments),
-          .environment = guest::base_environment()};
+  if (!end) return tl::unexpected<Error>(end.error());
+  return {};
 }
 
 ExecResult result_of(const ProcessEnd& end, Feed& feed, const OneShot& shot, const ExecRequest& request) {
@@ -96,10 +83,10 @@ Result<> take_back(OneShot& shot, const fs::path& directory, int directory_fd) {
   COVE_TRY(const auto archive, scratch_file(directory_fd));
   Feed feed;
   feed.out.fd = archive.get();
-  COVE_CHECK(errand(shot, helper(wire::FileVerb::download, {std::string(kInside)}), feed));
+  COVE_CHECK(ask(shot, guest::file_protocol::command(wire::FileVerb::download, std::string(kInside)), feed));
   if (::lseek(archive.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "seek");
   const auto aside = fmt::format(".workspace-{}", SandboxId::random().view().substr(0, 8));
-  const files::UnpackLimits limits{.ratio = {.max_ratio = 2000}};
+  const files::UnpackLimits limits{.ratio = {.max_ratio = kMaxRatio}};
   COVE_CHECK(files::unpack(archive.get(), directory / aside, limits));
   if (::renameat2(directory_fd, aside.c_str(), directory_fd, "workspace", RENAME_EXCHANGE) != 0)
     return fail_errno(errno, "put the files in place");
@@ -189,13 +176,11 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
   COVE_TRY(auto shot, OneShot::create(keeper_->link(), {.limits = {}}));
   auto result = [&]() -> Result<ExecResult> {
     Feed copy_in{.input_fd = archive.get()};
-    COVE_CHECK(
-        errand(shot, helper(wire::FileVerb::upload, {std::string(kInside), std::string(wire::kMaxRatioOption), "2000"}),
-               copy_in));
-    Feed make;
-    COVE_CHECK(errand(
-        shot, {.kind = wire::SpawnKind::make_directory, .output_limit = 4096, .directory = "/", .argv = {workdir}},
-        make));
+    auto upload = guest::file_protocol::command(wire::FileVerb::upload, std::string(kInside));
+    guest::file_protocol::add(upload, wire::kMaxRatioOption, kMaxRatio);
+    COVE_CHECK(ask(shot, std::move(upload), copy_in));
+    Feed nothing;
+    COVE_CHECK(ask(shot, guest::file_protocol::command(wire::FileVerb::mkdir, workdir), nothing));
     auto environment = guest::base_environment();
     for (const auto& [name, value] : request.environment)
       guest::set_variable(environment,

@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::milliseconds kStopGrace{1000};  // for init to kill, drain and tell; then the whole sandbox goes
 constexpr std::chrono::seconds kReaderGrace{5};        // for a reader of ours to take anything at all after the end
 constexpr std::size_t kInputChunk = 32U << 10;
-constexpr std::size_t kHeardMost = 8U << 20;  // bytes of a channel that are kept
+constexpr std::size_t kMaxReceived = 8U << 20;  // bytes of a channel that are kept
 // A pipe that polls writable takes this much without blocking (pipe(7)): a slow reader of ours never holds up the
 // clock.
 constexpr std::size_t kWriteChunk = 4096;
@@ -46,6 +46,16 @@ ssize_t write_now(int fd, char* bytes, std::size_t size) {
   return n < 0 && errno == EOPNOTSUPP ? ::write(fd, bytes, size) : n;
 }
 
+std::string_view without_first_line(Sink& sink, std::string_view bytes) {
+  if (!sink.skips_line) return bytes;
+  const auto newline = bytes.find('\n');
+  sink.skips_line = newline == std::string_view::npos;
+  const auto skipped = sink.skips_line ? bytes.size() : newline + 1;
+  sink.skipped += skipped;
+  sink.delivered += skipped;
+  return bytes.substr(skipped);
+}
+
 sigset_t cancel_signals() {
   return heeded_signals({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
 }
@@ -63,10 +73,10 @@ struct OneShot::Current {
   Clock::time_point started_at = Clock::now();
   bool started = false;
   bool terminal = false;
-  std::size_t spoken = 0;  // records that were sent
+  std::size_t records_sent = 0;  // records that were sent
   std::uint64_t channel_sent = 0;
   std::uint64_t channel_taken = 0;
-  std::size_t heard_bytes = 0;
+  std::size_t received_bytes = 0;
 };
 
 void block_cancel_signals() {
@@ -104,19 +114,19 @@ void OneShot::stop(guest::Reason reason) {
   link_.kill_everything();
 }
 
-Result<> OneShot::hear_keeper() {
+Result<> OneShot::read_keeper() {
   while (true) {
     COVE_TRY(const auto reply, keeper_->receive());
     if (!reply) return {};
     if (reply->id != id_) continue;
     switch (reply->word) {
       case wire::KeeperWord::created:
-        keeper_spoke_ = true;
+        keeper_answered_ = true;
         uid_ = reply->host_uid;
         break;
       case wire::KeeperWord::failed:
         create_error_ = wire::error_of(*reply);
-        keeper_spoke_ = true;
+        keeper_answered_ = true;
         link_closed_ = true;
         break;
       case wire::KeeperWord::out_of_memory:
@@ -131,7 +141,7 @@ Result<> OneShot::hear_keeper() {
   }
 }
 
-void OneShot::hear_signals(Current* current) {
+void OneShot::read_signals(Current* current) {
   signalfd_siginfo info;
   while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGWINCH) {
@@ -158,12 +168,12 @@ void OneShot::handle(Current& current, const wire::Frame& frame) {
       break;
     case wire::FrameType::output:
       if (const auto output = wire::decode_output(frame.payload); output && output->stream == wire::Stream::channel) {
-        current.heard_bytes += output->bytes.size();
-        if (current.heard_bytes <= kHeardMost) current.feed.heard.emplace_back(output->bytes);
+        current.received_bytes += output->bytes.size();
+        if (current.received_bytes <= kMaxReceived) current.feed.received.emplace_back(output->bytes);
         link_.acknowledge(current.id, output->stream, output->offset + output->bytes.size());
       } else if (output) {
         auto& sink = output->stream == wire::Stream::out ? current.feed.out : current.feed.err;
-        (sink.fd < 0 ? sink.captured : sink.pending).append(output->bytes);
+        (sink.fd < 0 ? sink.captured : sink.pending).append(without_first_line(sink, output->bytes));
         deliver(current, sink, output->stream);
       }
       break;
@@ -231,18 +241,18 @@ void OneShot::take_input(Current& current) {
   current.input_sent += static_cast<std::uint64_t>(n);
 }
 
-void OneShot::speak(Current& current) {
+void OneShot::send_records(Current& current) {
   const auto& records = current.feed.records;
-  while (current.started && current.spoken < records.size() &&
-         current.channel_sent - current.channel_taken + records[current.spoken].size() <= wire::kChannelAhead) {
-    current.channel_sent += records[current.spoken].size();
-    link_.channel_record(current.id, records[current.spoken++]);
+  while (current.started && current.records_sent < records.size() &&
+         current.channel_sent - current.channel_taken + records[current.records_sent].size() <= wire::kChannelAhead) {
+    current.channel_sent += records[current.records_sent].size();
+    link_.channel_record(current.id, records[current.records_sent++]);
   }
 }
 
 // One wait for anything to happen, and everything that then did.
-Result<> OneShot::turn(Current* current, Clock::time_point until) {
-  if (current != nullptr) speak(*current);
+Result<> OneShot::wait_once(Current* current, Clock::time_point until) {
+  if (current != nullptr) send_records(*current);
   link_.flush();
   std::array<pollfd, 6> polls{};
   std::size_t count = 0;
@@ -270,8 +280,8 @@ Result<> OneShot::turn(Current* current, Clock::time_point until) {
     });
     if (state == guest::InitLink::State::closed) link_closed_ = true;
   }
-  if (polls[keeper].revents != 0) COVE_CHECK(hear_keeper());
-  if (polls[signals].revents != 0) hear_signals(current);
+  if (polls[keeper].revents != 0) COVE_CHECK(read_keeper());
+  if (polls[signals].revents != 0) read_signals(current);
   if (current != nullptr) {
     if (wants_input && polls[input].revents != 0) take_input(*current);
     deliver(*current, current->feed.out, wire::Stream::out);
@@ -293,7 +303,7 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed,
   // A sandbox that was never made closes the link too; the keeper will say why.
   // Everything was told to die; if init cannot even say so within its grace, the sandbox goes as a whole.
   const auto given_up = [&] { return stopping_ && Clock::now() >= stop_grace_; };
-  const auto over = [&] { return current.done || (link_closed_ && keeper_spoke_) || given_up(); };
+  const auto over = [&] { return current.done || (link_closed_ && keeper_answered_) || given_up(); };
   while (!over() || !feed.out.pending.empty() || !feed.err.pending.empty()) {
     if (create_error_) return tl::unexpected<Error>(*create_error_);
     auto until = Clock::time_point::max();
@@ -311,7 +321,7 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed,
         continue;
       }
     }
-    COVE_CHECK(turn(&current, until));
+    COVE_CHECK(wait_once(&current, until));
   }
   if (create_error_) return tl::unexpected<Error>(*create_error_);
   current.end.undelivered = feed.out.pending.size() + feed.err.pending.size();
@@ -325,7 +335,7 @@ Result<wire::KeeperReply> OneShot::destroy() {
   COVE_CHECK(keeper_->send(request));
   while (!gone_) {
     if (create_error_) return tl::unexpected<Error>(*create_error_);
-    COVE_CHECK(turn(nullptr, Clock::time_point::max()));
+    COVE_CHECK(wait_once(nullptr, Clock::time_point::max()));
   }
   return *gone_;
 }

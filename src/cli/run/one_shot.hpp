@@ -24,16 +24,18 @@ struct Sink {
   std::string pending;   // for fd: not written yet; at most init's window
   std::uint64_t delivered = 0;
   std::uint64_t acknowledged = 0;
-  bool broken = false;  // the reader of fd is gone
+  bool broken = false;      // the reader of fd is gone
+  bool skips_line = false;  // for fd: what comes before the first newline, and that, is not passed on
+  std::uint64_t skipped = 0;
 };
 
 struct Feed {
   int input_fd = -1;  // -1: end of file at once
   Sink out;
   Sink err;
-  // With Spawn::channel: what is said to the process over it, and what came back, as records (sandbox/channel.hpp).
+  // With Spawn::channel: the records sent over it, and those that came back (guest/channel.hpp).
   std::vector<std::string> records = {};
-  std::vector<std::string> heard = {};
+  std::vector<std::string> received = {};
 };
 
 struct ProcessEnd {
@@ -71,12 +73,12 @@ class OneShot {
   OneShot(keeper::KeeperLink& keeper, guest::InitLink link, UniqueFd signals)
       : keeper_(&keeper), link_(std::move(link)), signals_(std::move(signals)) {}
   struct Current;  // the process being run
-  Result<> turn(Current* current, Clock::time_point until);
-  Result<> hear_keeper();
-  void hear_signals(Current* current);
+  Result<> wait_once(Current* current, Clock::time_point until);
+  Result<> read_keeper();
+  void read_signals(Current* current);
   void handle(Current& current, const wire::Frame& frame);
   void take_input(Current& current);
-  void speak(Current& current);
+  void send_records(Current& current);
   void deliver(Current& current, Sink& sink, wire::Stream stream);
   void stop(guest::Reason reason);
 
@@ -91,14 +93,14 @@ class OneShot {
   Clock::time_point stop_grace_;
   Clock::time_point last_delivery_;
   bool link_closed_ = false;
-  bool keeper_spoke_ = false;  // said whether the sandbox was made
+  bool keeper_answered_ = false;  // said whether the sandbox was made
   std::optional<Error> create_error_;
   std::optional<wire::KeeperReply> gone_;
   int cancel_signal_ = 0;
   int uid_ = -1;
 };
 
-// Blocks the signals OneShot wants to hear itself. Before the keeper is started, so that no signal falls between.
+// Blocks the signals that OneShot reads itself. To be called before the keeper is started, so that none is lost.
 void block_cancel_signals();
 
 }  // namespace cove::cli

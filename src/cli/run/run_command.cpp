@@ -1,14 +1,11 @@
 #include "cli/run/run_command.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <filesystem>
 #include <memory>
 
@@ -16,6 +13,7 @@
 #include "base/units.hpp"
 #include "cli/console.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/run/file_transfer.hpp"
 #include "cli/run/one_shot.hpp"
 #include "cli/run/run_report.hpp"
 #include "config/languages.hpp"
@@ -28,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kInlineLimit = 1U << 20;     // larger sources are streamed in
 constexpr std::uint64_t kFloodBytes = 1ULL << 30;  // thrown away before the run is ended
-constexpr std::chrono::minutes kCopyTimeout{2};    // for one --out, which nobody inside may draw out for ever
 constexpr std::size_t kSourceLimit = std::size_t{64} << 20;
 
 // Cove itself failed, or the program could not be started.
@@ -114,94 +111,6 @@ Result<UniqueFd> memory_file(std::string_view content) {
   return fd;
 }
 
-// One errand of the sandbox's file helper; its own sentence when it failed.
-Result<> errand(OneShot& shot, const wire::Spawn& spawn, int input_fd) {
-  Feed feed{.input_fd = input_fd};
-  COVE_TRY(const auto end, shot.run(spawn, feed, std::nullopt));
-  if (end.exited && end.exited->exit_code == 0) return {};
-  auto message = feed.err.captured.empty() ? "the sandbox ended" : feed.err.captured;
-  while (message.ends_with('\n')) message.pop_back();
-  return fail(Errc::io, message);
-}
-
-Result<> put(OneShot& shot, int input_fd, const std::string& path, std::uint32_t mode) {
-  return errand(
-      shot,
-      {.kind = wire::SpawnKind::put_file, .file_mode = mode, .output_limit = 4096, .directory = "/", .argv = {path}},
-      input_fd);
-}
-
-wire::Spawn helper(wire::SpawnKind kind, std::vector<std::string> arguments) {
-  return {.kind = kind, .output_limit = 4096, .directory = "/", .argv = std::move(arguments)};
-}
-
-Result<> put_link(OneShot& shot, int dir, const std::string& name, const std::string& path) {
-  std::array<char, 4096> target;
-  const auto size = ::readlinkat(dir, name.c_str(), target.data(), target.size());
-  if (size < 0) return fail_errno(errno, "read link {}", name);
-  return errand(
-      shot, helper(wire::SpawnKind::make_link, {path, std::string(target.data(), static_cast<std::size_t>(size))}), -1);
-}
-
-// What the caller named may be a link; below it links stay links, because following one could carry in what nobody
-// meant to. Everything is opened relative to its directory's descriptor, so nothing can be swapped in on the way.
-enum class Links { follow, keep };
-Result<> put_tree(OneShot& shot, int dir, const std::string& name, const std::string& path, Links links) {
-  const int flags = O_RDONLY | O_NONBLOCK | (links == Links::keep ? O_NOFOLLOW : 0);  // a FIFO must not hold us up
-  auto fd = open_at(dir, name, flags);
-  if (!fd && fd.error().sys_errno == ELOOP && links == Links::keep) return put_link(shot, dir, name, path);
-  if (!fd) return tl::unexpected<Error>(fd.error());
-  struct stat st{};
-  if (::fstat(fd->get(), &st) != 0) return fail_errno(errno, "stat {}", name);
-  if (S_ISREG(st.st_mode)) return put(shot, fd->get(), path, (st.st_mode & 0111) != 0 ? 0755 : 0644);
-  if (!S_ISDIR(st.st_mode)) return fail(Errc::invalid, "neither a file nor a directory");
-  COVE_CHECK(errand(shot, helper(wire::SpawnKind::make_directory, {path}), -1));
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd->get()), [](DIR* d) { return ::closedir(d); });
-  if (!entries) return fail_errno(errno, "read directory {}", name);
-  const int here = fd->release();  // closedir() closes it
-  while (const auto* entry = ::readdir(entries.get())) {
-    const std::string_view inside = entry->d_name;
-    if (inside == "." || inside == "..") continue;
-    COVE_CHECK(put_tree(shot, here, entry->d_name, fmt::format("{}/{}", path, inside), Links::keep));
-  }
-  return {};
-}
-
-// Whether a result must be written into what is there, a FIFO or a device, rather than put in its place.
-bool is_special(const std::string& path) {
-  struct stat st{};
-  return ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
-}
-
-// Into a file beside the target first, so that a failure leaves no half of a result.
-Result<std::uint64_t> get(OneShot& shot, const HostFile& file, const RunOptions& options) {
-  const bool special = is_special(file.host_path);
-  const auto aside =
-      special ? file.host_path : file.host_path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
-  COVE_TRY(const auto fd,
-           open_at(AT_FDCWD, aside, special ? O_WRONLY | O_NONBLOCK : O_WRONLY | O_CREAT | O_EXCL, 0666));
-  const wire::Spawn spawn{.kind = wire::SpawnKind::get_file,
-                          .output_limit = options.limits.disk_bytes,
-                          .directory = "/",
-                          .argv = {file.sandbox_path}};
-  Feed feed;
-  feed.out.fd = fd.get();
-  auto end = shot.run(spawn, feed, kCopyTimeout);
-  if (end && end->exited && end->exited->out_bytes > options.limits.disk_bytes)
-    end = fail(Errc::over_limit, "larger than the sandbox's whole disk");
-  if (end && feed.out.broken)
-    end = fail(Errc::io, fmt::format("write {}: its reader left or it is full", file.host_path));
-  const bool whole = end && end->exited && end->exited->exit_code == 0;
-  if (whole && (special || ::rename(aside.c_str(), file.host_path.c_str()) == 0)) return end->exited->out_bytes;
-  const int rename_errno = errno;
-  if (!special) ::unlink(aside.c_str());
-  if (!end) return tl::unexpected<Error>(end.error());
-  if (whole) return fail_errno(rename_errno, "write {}", file.host_path);
-  auto message = feed.err.captured.empty() ? "the sandbox ended" : feed.err.captured;
-  while (message.ends_with('\n')) message.pop_back();
-  return fail(Errc::not_found, message);
-}
-
 // Why the program never ran, in the words and with the status of a shell.
 Trouble explain(const wire::SpawnFailed& failure, const Program& program, const RunOptions& options) {
   const std::string why = std::strerror(failure.sys_errno);
@@ -266,7 +175,7 @@ Attempt<ProcessEnd> Run::run_program(OneShot& shot, const Program& program, Feed
   } else if (!program.source_path.empty()) {
     auto file = memory_file(program.source);
     if (!file) return tl::unexpected(trouble(file.error()));
-    if (auto copied = put(shot, file->get(), program.source_path, program.source_mode); !copied)
+    if (auto copied = put_file(shot, file->get(), program.source_path, program.source_mode); !copied)
       return tl::unexpected(trouble(copied.error()));
   }
   winsize size{};
@@ -301,7 +210,7 @@ Attempt<RunReport> Run::attempt() {
     for (const auto& item : report.degraded) list += "\n  " + item;
     return tl::unexpected(Trouble{
         .message = fmt::format(
-            "this host cannot enforce:{}\n({}). `cove doctor` says how to mend it; --allow-degraded runs anyway.", list,
+            "this host cannot enforce:{}\n({}). `cove doctor` says how to fix it; --allow-degraded runs anyway.", list,
             report.enforcement.cgroup_shortcoming)});
   }
 
@@ -310,7 +219,7 @@ Attempt<RunReport> Run::attempt() {
                        .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {
-    auto copied = put_tree(*shot, AT_FDCWD, file.host_path, file.sandbox_path, Links::follow);
+    auto copied = put_tree(*shot, file);
     if (!copied && shot->cancel_signal() != 0)
       return tl::unexpected(Trouble{.status = 128 + shot->cancel_signal(), .message = "cancelled"});
     if (!copied)
@@ -335,7 +244,7 @@ Attempt<RunReport> Run::attempt() {
   // The run is over: nothing it left behind may meddle with the copying.
   if (!options_.outs.empty()) shot->kill_everything();
   for (const auto& file : options_.outs) {
-    const auto copied = get(*shot, file, options_);
+    const auto copied = get_file(*shot, file, options_.limits.disk_bytes);
     report.outs.push_back({.file = file, .bytes = copied.value_or(0), .error = copied ? "" : copied.error().message});
   }
   report.uid = shot->uid();

@@ -190,7 +190,7 @@ Attempt<HandlerReport> run(const Options& options, const Call& call) {
     return trouble(kTimedOut, fmt::format("Execution timed out after {} seconds", options.timeout));
   const handler::HandlerEnd ended{.reason = reason, .exit_status = guest::exit_status(reason, evidence)};
   const auto outcome =
-      handler::outcome_of(ended, guest::last_of({feed.heard.begin(), feed.heard.end()}, handler::kResultLimit));
+      handler::outcome_of(ended, guest::last_of({feed.received.begin(), feed.received.end()}, handler::kResultLimit));
   HandlerReport report{.exit_code = outcome.exit_code,
                        .out = replace_invalid_utf8(feed.out.captured),
                        .err = replace_invalid_utf8(feed.err.captured) + outcome.note,
