@@ -185,7 +185,7 @@ Result<> Builder::remove() {
 
 Result<> Builder::sweep() {
   const auto& request = job_.request;
-  const std::span kept(request.numbers, std::min<std::size_t>(request.count, wire::kMostTemplates));
+  const std::span kept(request.numbers, std::min<std::size_t>(request.count, wire::kMaxTemplates));
   std::vector<std::string> stale;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(directory_, failed)) {

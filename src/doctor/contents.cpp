@@ -33,8 +33,7 @@ Check check_languages(const Host& host, const config::Languages& languages) {
   // The others are a matter of taste, and `cove run` names the package when one is asked for.
   if (default_package.empty()) return check;
   check.status = Status::warn;
-  check.consequence =
-      fmt::format("{} is what cove run takes when no language is named, and it cannot be run", kDefaultLanguage);
+  check.consequence = fmt::format("cove run cannot run {}, its default language", kDefaultLanguage);
   check.fix = fmt::format("install the package {}", default_package);
   return check;
 }
@@ -62,8 +61,9 @@ Checks contents(const Host& host, const config::Languages& languages) {
           "sandboxes and host share the pages of its programs: a kernel bug that writes to the page cache "
           "reaches what root runs, and whoever is inside sees which packages the host has",
       .fix =
-          "for tenants that may be hostile, a template with a root of its own (cove template build), or one virtual "
-          "machine a tenant",
+          "for tenants that may be hostile, use a template with a root of its own (cove template build), or one "
+          "virtual "
+          "machine for each tenant",
   };
   if (const auto built = built_templates(host); built > 0)
     root.found += fmt::format("; {} built template{} to choose from", built, built == 1 ? "" : "s");

@@ -132,12 +132,12 @@ Outcome landlock_rules() {
   return errno == EACCES ? Outcome{} : failed("be refused by Landlock");
 }
 
-constexpr const char* kNoSandbox = "sandboxes are not made: every part of the profile stands on this one";
+constexpr const char* kNoSandbox = "no sandbox can be made: every other lock depends on this one";
 
 void add_namespaces(Checks& checks, const host::Identity& identity) {
   const std::string allow =
-      "look at user.max_user_namespaces, kernel.unprivileged_userns_clone and AppArmor below; in a container, allow it "
-      "clone, unshare and mount (a seccomp profile and capabilities that fit)";
+      "see user.max_user_namespaces, kernel.unprivileged_userns_clone and AppArmor below; in a container, allow clone, "
+      "unshare and mount by its seccomp profile and its capabilities";
   checks.push_back(judged({.id = "namespaces",
                            .title = "namespaces",
                            .holds = "all seven kinds, and again inside",
@@ -148,19 +148,19 @@ void add_namespaces(Checks& checks, const host::Identity& identity) {
                            .title = "overlay root",
                            .holds = "mounted in a user namespace and written to",
                            .consequence = kNoSandbox,
-                           .fix = "modprobe overlay; Linux 5.11 or newer; where " + allow},
+                           .fix = "run modprobe overlay, on Linux 5.11 or newer; " + allow},
                           in_namespaces(identity, overlay_in_namespace)));
   checks.push_back(
       judged({.id = "proc",
               .title = "/proc with subset=pid",
               .holds = "mounted; it shows processes and nothing else",
               .consequence = kNoSandbox,
-              .fix = "Linux 5.8 or newer; in a container, leave its /proc unmasked (systempaths=unconfined)"},
+              .fix = "run Linux 5.8 or newer; in a container, leave its /proc unmasked (systempaths=unconfined)"},
              in_namespaces(identity, proc_of_pids)));
   checks.push_back(judged({.id = "tmpfs",
                            .title = "tmpfs with limits",
                            .holds = "size and number of files are held",
-                           .consequence = "sandboxes could fill the host's memory with files; they are not made",
+                           .consequence = "no sandbox can be made: it could fill the host's memory with files",
                            .fix = allow},
                           in_namespaces(identity, tmpfs_with_limits)));
 }
@@ -172,10 +172,11 @@ Check check_unique_uid(const Host& host, const host::Identity& identity) {
       .title = "one uid a sandbox",
       .holds = fmt::format("out of {} ids from {}", identity.count, identity.first),
       .consequence =
-          "sandboxes share one uid: kept apart by namespaces alone, and they share the kernel's per-user "
-          "limits; fit for one tenant",
-      .fix = host.uid == 0 ? "allow user id maps of more than one id (is this root of a user namespace?)"
-                           : "a range in /etc/subuid and /etc/subgid and the package uidmap, or run Cove as root",
+          "sandboxes share one uid: only namespaces keep them apart, and they share the kernel's per-user limits; "
+          "serve one tenant only",
+      .fix = host.uid == 0
+                 ? "allow user id maps of more than one id; root of a user namespace may have none"
+                 : "add a range to /etc/subuid and /etc/subgid and install the package uidmap, or run Cove as root",
   };
   const auto tried = shared ? Result<>(fail(Errc::unsupported, fmt::format("every sandbox is uid {}", identity.first)))
                             : in_namespaces(identity, second_id);
@@ -207,7 +208,7 @@ Check check_cgroup_mode(const LimitFindings& findings, const std::string& fix) {
   check.found +=
       fmt::format(": {}{}", first, first.size() < findings.shortcoming.size() ? ", and likewise the others" : "");
   check.status = Status::warn;
-  check.consequence = "the limits that follow are not held, or only in part";
+  check.consequence = "the limits below are not enforced, or only in part";
   check.fix = fix;
   return check;
 }
@@ -243,7 +244,7 @@ void add_limits(Checks& checks, const Host& host) {
   checks.push_back(judged({.id = "cgroup.kill",
                            .title = "kill of the whole tree",
                            .holds = "by the group, at once",
-                           .consequence = "sandboxes are ended by killing their pid 1 alone; nothing backs that up",
+                           .consequence = "sandboxes end only by the kill of their pid 1; nothing backs that up",
                            .fix = fix},
                           findings.kill, covered));
   checks.push_back(judged({.id = "cgroup.freeze",
@@ -267,22 +268,22 @@ Checks enforcement(const Host& host) {
                       .status = Status::fail,
                       .found = identity.error().message,
                       .consequence = kNoSandbox,
-                      .fix = "end other coves on this host"});
+                      .fix = "stop other cove processes on this host"});
   }
   const auto filter = sys::default_seccomp();
   checks.push_back(judged({.id = "seccomp",
                            .title = "seccomp filter",
                            .holds = fmt::format("default-{:016x}, {} instructions; refused what it should",
                                                 sys::default_seccomp_hash(), filter.size()),
-                           .consequence = "every system call of the kernel would be open; sandboxes are not made",
-                           .fix = "a kernel with CONFIG_SECCOMP_FILTER; in a container, allow it seccomp(2)"},
+                           .consequence = "no sandbox can be made: every system call would be open",
+                           .fix = "run a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp(2)"},
                           in_child(seccomp_filter)));
   checks.push_back(
       judged({.id = "landlock",
               .title = "Landlock",
               .holds = "refused what it should",
               .consequence = "no second wall behind the mount namespace: cove run refuses without --allow-degraded",
-              .fix = "add landlock to lsm= on the kernel's command line; Linux 5.13 or newer"},
+              .fix = "add landlock to lsm= on the kernel's command line, on Linux 5.13 or newer"},
              in_child(landlock_rules)));
   add_limits(checks, host);
   return checks;

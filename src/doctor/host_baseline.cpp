@@ -37,13 +37,13 @@ Check check_kernel(const Host& host) {
   if (host.kernel() < kGoodKernel) {
     check.status = host.kernel() < kOldestKernel ? Status::fail : Status::warn;
     check.consequence = host.kernel() < kOldestKernel
-                            ? "it lacks calls every sandbox is made with (mount_setattr, cgroup.kill): none can be made"
-                            : "it is old: known ways out of a shared kernel may be open, and newer locks are missing";
-    check.fix = "run a kernel that still gets fixes, 6.1 or newer, and follow its updates";
+                            ? "no sandbox can be made: it lacks calls that each one needs (mount_setattr, cgroup.kill)"
+                            : "known kernel exploits may still work, and newer locks are missing";
+    check.fix = "run a kernel that still gets security fixes, 6.1 or newer, and install its updates";
   } else if (host.has("run/reboot-required")) {
     check.status = Status::warn;
     check.found += ", and an update waits for a reboot";
-    check.consequence = "bugs that are already mended in the installed kernel are open in the running one";
+    check.consequence = "bugs that the installed kernel fixes are still open in the running one";
     check.fix = "reboot";
   }
   return check;
@@ -69,7 +69,7 @@ Check check_landlock(const Host& host) {
   check.status = host.landlock_abi == 0 ? Status::fail : Status::warn;
   if (host.landlock_abi == 0) check.found = "none";
   check.consequence = fmt::format("no second wall, behind the namespaces, for: {}", fmt::join(missing, ", "));
-  check.fix = host.landlock_abi == 0 ? "add landlock to lsm= on the kernel's command line; Linux 5.13 or newer"
+  check.fix = host.landlock_abi == 0 ? "add landlock to lsm= on the kernel's command line, on Linux 5.13 or newer"
                                      : "run Linux 6.12 or newer, which has all of them";
   return check;
 }
@@ -97,7 +97,7 @@ Check check_swap(const Host& host) {
   check.status = Status::warn;
   check.consequence =
       "what Cove or, under cgroup v1 without swap accounting, a sandbox held in memory may stay readable on disk";
-  check.fix = "swapoff -a, or swap on zram or on an encrypted device";
+  check.fix = "run swapoff -a, or swap to zram or to an encrypted device";
   return check;
 }
 
@@ -209,8 +209,8 @@ Check check_state_dir(const Host& host) {
   check.found = fmt::format("{}: {} and {} free", state.path, format_size(state.free_bytes), inodes);
   if (state.free_bytes >= kLeastBytes && (!state.counts_inodes || state.free_inodes >= kLeastInodes)) return check;
   check.status = Status::warn;
-  check.consequence = "the root that sandboxes start from is built there and may not fit: runs would fail";
-  check.fix = fmt::format("free {} and {} inodes there, or name another place with --state-dir",
+  check.consequence = "the root of sandboxes is built there and may not fit: runs would fail";
+  check.fix = fmt::format("free {} and {} inodes there, or give another directory with --state-dir",
                           format_size(kLeastBytes), kLeastInodes);
   return check;
 }
@@ -221,8 +221,8 @@ Check check_descriptors(const Host& host) {
   if (soft >= kSoftDescriptors && hard >= kHardDescriptors) return check;
   check.status = Status::warn;
   check.consequence =
-      "each sandbox costs the keeper some descriptors: few can run at once, and programs get fewer than usual";
-  check.fix = "ulimit -n 65536 before starting cove; in a systemd unit LimitNOFILE=65536";
+      "each sandbox takes some of the keeper's descriptors: few can run at once, and programs get fewer than usual";
+  check.fix = "run ulimit -n 65536 before cove; in a systemd unit, set LimitNOFILE=65536";
   return check;
 }
 
@@ -246,7 +246,7 @@ Check check_subuid(const Host& host) {
   if (missing.empty()) return check;
   check.status = Status::warn;
   check.found = fmt::format("missing: {}", fmt::join(missing, ", "));
-  check.consequence = "every sandbox has this user's uid: they are kept apart by namespaces alone, fit for one tenant";
+  check.consequence = "every sandbox has this user's uid: only namespaces keep them apart; serve one tenant only";
   check.fix = fmt::format(
       "as root: install the package uidmap; usermod --add-subuids 200000-265535 --add-subgids 200000-265535 {}",
       host.user_name.empty() ? std::to_string(host.uid) : host.user_name);

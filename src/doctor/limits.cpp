@@ -66,7 +66,7 @@ milliseconds cpu_time() {
   while (true) ::pause();
 }
 
-Result<Witness> hear(int report_fd) {
+Result<Witness> read_witness(int report_fd) {
   pollfd ready{.fd = report_fd, .events = POLLIN, .revents = 0};
   Witness seen;
   if (::poll(&ready, 1, kPatienceMillis) != 1)
@@ -95,7 +95,7 @@ Result<> kill_and_wait(sys::Cgroup& leaf, const sys::Clone& child) {
   COVE_CHECK(leaf.kill_all());
   pollfd gone{.fd = child.pidfd.get(), .events = POLLIN, .revents = 0};
   if (::poll(&gone, 1, kPatienceMillis) != 1)
-    return fail(Errc::unavailable, "the group was killed and a process lives on");
+    return fail(Errc::unavailable, "a process survived the kill of its group");
   return {};
 }
 
@@ -111,7 +111,7 @@ Result<> try_leaf(const sys::CgroupTree& tree, LimitFindings& findings) {
   if (child.pid == 0) be_greedy(leaf, report_in.get());
   report_in.reset();
 
-  const auto seen = hear(report_out.get());
+  const auto seen = read_witness(report_out.get());
   if (seen) {
     judge(findings, *seen, leaf.usage());
     findings.freeze = tree.freezes() ? freeze_and_thaw(leaf) : fail(Errc::unsupported, "no group here can freeze");
@@ -143,7 +143,7 @@ LimitFindings try_limits() {
   findings.mode = tree->mode();
   findings.shortcoming = tree->shortcoming();
   if (tree->mode() == sys::CgroupMode::none) {
-    none_for({.code = Errc::unsupported, .message = "no control group of ours"});
+    none_for({.code = Errc::unsupported, .message = "this process has no control group it may use"});
     return findings;
   }
   if (const auto tried = try_leaf(*tree, findings); !tried) none_for(tried.error());

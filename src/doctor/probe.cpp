@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kNamespaces =
     CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-// Said as seen from the outside while it is still going on.
+// What the parent does before the child goes on.
 using Prepare = std::function<Result<>(pid_t)>;
 
 Result<> run(std::uint64_t namespaces, const Prepare& prepare, const Probe& probe) {
@@ -50,7 +50,7 @@ Result<> run(std::uint64_t namespaces, const Prepare& prepare, const Probe& prob
   while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   COVE_CHECK(prepared);
-  if (n != static_cast<ssize_t>(sizeof outcome)) return fail(Errc::unavailable, "the process that tried it was killed");
+  if (n != static_cast<ssize_t>(sizeof outcome)) return fail(Errc::unavailable, "the probe was killed");
   if (outcome.step == nullptr) return {};
   if (outcome.sys_errno == 0) return fail(Errc::unsupported, outcome.step);
   return fail_errno(outcome.sys_errno, "{}", outcome.step);

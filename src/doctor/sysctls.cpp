@@ -53,7 +53,7 @@ constexpr auto kSysctls = std::to_array<Sysctl>({
      .good = {2, 2},
      .wanted = 2,
      .absence = {.switch_since = {6, 6}},
-     .consequence = "io_uring, the way of many kernel escapes, is there for everyone: seccomp is the only wall in "
+     .consequence = "io_uring, the source of many kernel escapes, is open to everyone: seccomp is the only wall in "
                     "front of it"},
     {.name = "dev.tty.legacy_tiocsti",
      .good = {0, 0},

@@ -37,7 +37,7 @@ Result<std::optional<std::string>> MessageReader::add(std::string_view record) {
     open_ = true;
   }
   if (!open_) return std::optional<std::string>();  // the rest of one that began before we came
-  if (message_.size() + record.size() > most_) {
+  if (message_.size() + record.size() > max_bytes_) {
     open_ = false;
     head_ = std::exchange(message_, {}).substr(0, kHead);
     return fail(Errc::over_limit, "a message is too large");
@@ -48,8 +48,8 @@ Result<std::optional<std::string>> MessageReader::add(std::string_view record) {
   return std::optional(std::exchange(message_, {}));
 }
 
-std::optional<std::string> last_of(const std::vector<std::string_view>& records, std::size_t most) {
-  MessageReader reader(most);
+std::optional<std::string> last_of(const std::vector<std::string_view>& records, std::size_t max_bytes) {
+  MessageReader reader(max_bytes);
   std::optional<std::string> last;
   for (const auto record : records) {
     auto message = reader.add(record);

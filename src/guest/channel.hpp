@@ -14,24 +14,24 @@ namespace cove::guest {
 
 std::vector<std::string> records_of(std::string_view message);
 
-// Puts messages together again. What comes is the word of code nobody has read.
+// Puts messages together again. Records come from code nobody has read, and are checked.
 class MessageReader {
  public:
-  explicit MessageReader(std::size_t most) : most_(most) {}
+  explicit MessageReader(std::size_t max_bytes) : max_bytes_(max_bytes) {}
   // A whole message when this record was its last. Errc::invalid for a record that is none. Errc::over_limit, once, for
-  // a message that is larger than `most` bytes; the rest of it is passed over.
+  // a message that is larger than `max_bytes`; the rest of it is passed over.
   Result<std::optional<std::string>> add(std::string_view record);
-  // How the one that was too large begins.
+  // The beginning of the message that was too large.
   [[nodiscard]] const std::string& head() const { return head_; }
 
  private:
-  std::size_t most_;
+  std::size_t max_bytes_;
   std::string message_;
   std::string head_;
   bool open_ = false;  // a first record has come
 };
 
-// The last whole message of these records, if it was no larger than `most`.
-std::optional<std::string> last_of(const std::vector<std::string_view>& records, std::size_t most);
+// The last whole message of these records, if it was no larger than `max_bytes`.
+std::optional<std::string> last_of(const std::vector<std::string_view>& records, std::size_t max_bytes);
 
 }  // namespace cove::guest

@@ -8,7 +8,7 @@
 namespace cove::host {
 
 // What becomes /dev in sandboxes: a small filesystem with directories 0, 1, …, each with the five nodes, the usual
-// links and places to mount on. Detached; goes into the room.
+// links and places to mount on. Detached; the keeper mounts it in its own root.
 struct Devices {
   UniqueFd mount;
   std::uint32_t sets = 1;

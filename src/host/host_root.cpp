@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostAttempts = 20;  // to hold a root before somebody else sweeps it
+constexpr int kMaxAttempts = 20;  // to hold a root before somebody else sweeps it
 
 class Fingerprint {
  public:
@@ -49,7 +49,7 @@ std::string fingerprint() {
   return print.text();
 }
 
-// Roots of earlier builds or of a host that has changed since, unless someone still runs on one.
+// Removes roots of earlier builds and of earlier states of the host, unless a keeper still uses one.
 void sweep_old_roots(const fs::path& roots, const fs::path& kept) {
   std::error_code ec;
   // Sandboxes that outlive their keeper may stand on a root that nobody locks at this moment.
@@ -69,13 +69,13 @@ Result<> make_directories(const fs::path& path) {
   return {};
 }
 
-// What lies there becomes the root of sandboxes.
+// Nobody else may write there: its content becomes the root of sandboxes.
 Result<> make_own_directory(const fs::path& path) {
   COVE_CHECK(make_directories(path));
   struct stat st{};
   if (::stat(path.c_str(), &st) != 0) return fail_errno(errno, "stat {}", path.string());
   if (st.st_uid != ::geteuid() || (st.st_mode & 0022) != 0) {
-    return fail(Errc::denied, fmt::format("{} belongs to or can be written by someone else; give another --state-dir",
+    return fail(Errc::denied, fmt::format("{} belongs to or can be written by another user; give another --state-dir",
                                           path.string()));
   }
   return {};
@@ -93,8 +93,8 @@ Result<UniqueFd> hold(const fs::path& directory, int operation) {
   return same ? std::move(held) : UniqueFd();
 }
 
-// Built aside and moved into place whole: a second starter sees it ready or not at all. Builds nothing when somebody
-// swept the place before it was held.
+// Built aside and moved into place whole: another keeper sees it complete or not at all. Builds nothing when the
+// directory was swept before it was locked.
 Result<> build_root(const fs::path& roots, const fs::path& ready) {
   const fs::path aside = roots / (".building-" + std::string(SandboxId::random().view()));
   COVE_CHECK(make_directories(aside));
@@ -129,8 +129,8 @@ Result<RootSource> prepare_host_root(const std::string& state_dir) {
   root.lower_path = ready;
   // Another build of cove has another root here, and sweeps those that nobody holds.
   for (int attempt = 0; !root.lower_lock; ++attempt) {
-    if (attempt == kMostAttempts)
-      return fail(Errc::unavailable, fmt::format("others sweep the host root in {} again and again; give another "
+    if (attempt == kMaxAttempts)
+      return fail(Errc::unavailable, fmt::format("other builds of cove keep removing the host root in {}; give another "
                                                  "--state-dir",
                                                  state_dir));
     if (::access(ready.c_str(), X_OK) != 0) COVE_CHECK(build_root(roots, ready));

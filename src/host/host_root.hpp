@@ -21,7 +21,8 @@ struct RootSource {
   std::vector<HostTree> trees;
 };
 
-// The roots that were built and those that will be: the directory that holds them, seen from the room as it is then.
+// The roots that were built and those that will be: the directory that holds them, seen from the keeper's root as it is
+// then.
 struct TemplateSource {
   std::string path;
   UniqueFd mount;  // a detached read-only copy when we could make one before giving up privilege; else by path

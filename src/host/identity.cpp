@@ -32,7 +32,7 @@ constexpr const char* kRangeDirectory = "/run/cove/uid-ranges";
 // file names its state directory, and what is recorded there counts after the lock has gone.
 Result<UniqueFd> hold_range(int directory, std::uint32_t range, const std::string& keeps_for) {
   COVE_TRY(auto file, open_at(directory, std::to_string(range), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(errno, "hold uid range {}", range);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(errno, "lock uid range {}", range);
   COVE_TRY(const auto keeper, read_all(file.get(), 4096));
   if (!keeper.empty() && keeper != keeps_for) {
     const auto record = read_record(keeper);
@@ -71,7 +71,7 @@ Result<Identity> identity_for_root(const std::string& keeps_for, std::optional<s
     const std::uint32_t range = (random + tried) % kRanges;
     if (auto lock = hold_range(directory.get(), range, keeps_for)) return identity(range, std::move(*lock));
   }
-  return fail(Errc::over_limit, "every range of user ids is held by another cove on this host");
+  return fail(Errc::over_limit, "every range of user ids is in use: stop other cove processes on this host");
 }
 
 // "user:first:count" of /etc/subuid or /etc/subgid, by name or number (subuid(5)).
@@ -109,7 +109,9 @@ Result<> run_helper(const char* program, const std::vector<std::string>& argumen
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status != 0) return fail(Errc::denied, fmt::format("{} refused the range of /etc/subuid", program));
+  if (status != 0)
+    return fail(Errc::denied,
+                fmt::format("{} refused the range of /etc/subuid or /etc/subgid: check both files", program));
   return {};
 }
 

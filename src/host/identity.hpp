@@ -12,11 +12,11 @@
 
 namespace cove::host {
 
-// With what identity sandboxes run, as far as this host and this user allow.
+// The identities sandboxes can have on this host, for this user.
 enum class IdentityMode : std::uint8_t {
   root,      // a range of unprivileged ids that nobody else has; one id a sandbox
   subuid,    // the same out of the user's subordinate range
-  one_user,  // every sandbox is the calling user: kept apart by namespaces alone
+  one_user,  // every sandbox is the calling user: only namespaces keep them apart
 };
 std::string_view name_of(IdentityMode mode);
 
@@ -27,12 +27,12 @@ struct Identity {
   uid_t first = 0;
   gid_t first_group = 0;
   std::uint32_t count = 1;
-  std::uint32_t range = 0;  // of root's
-  UniqueFd lock;            // holds that for as long as it is open
+  std::uint32_t range = 0;  // with `root`: its number
+  UniqueFd lock;            // reserves the range while it is open
 };
 
-// `keeps_for` is the state directory of a keeper whose sandboxes may outlive it, or empty: such a range is not given to
-// anybody else as long as the record in that directory names it. `earlier` is the range of the keeper before.
+// `keeps_for` is the state directory of a keeper whose sandboxes may outlive it, or empty: its range is not given to
+// another keeper while the record in that directory names it. `earlier` is the range of the previous keeper.
 Result<Identity> choose_identity(const std::string& keeps_for = {}, std::optional<std::uint32_t> earlier = {});
 
 // Writes the maps of `pid`, which waits in a new user namespace. For `subuid` by newuidmap(1) and newgidmap(1).

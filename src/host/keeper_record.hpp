@@ -11,8 +11,8 @@
 
 namespace cove::host {
 
-// What a keeper that keeps its sandboxes leaves for the one after it: where they are to be found. Written by whoever
-// starts keepers, in the state directory, readable and writable by that user alone.
+// Where the next keeper finds the sandboxes that outlived this one. Written to the state directory by the process that
+// starts keepers; only its user may read or write it.
 struct KeeperRecord {
   std::uint64_t user_namespace = 0;                         // inode of the keeper's
   std::string uid_map;                                      // of it, as words_of() gives it
@@ -24,11 +24,11 @@ struct KeeperRecord {
 // The words of a text, one space between them: the kernel aligns its numbers.
 std::string words_of(std::string_view text);
 
-// As text, and back: nullopt when it is none, or older than the boot.
+// nullopt when the text is no record, or is from before this boot.
 std::string to_text(const KeeperRecord& record);
 std::optional<KeeperRecord> parse_record(std::string_view text);
 
-// The record of this boot; nullopt when there is none, or it is older than the boot.
+// nullopt when there is no record of this boot.
 std::optional<KeeperRecord> read_record(const std::string& state_dir);
 Result<> write_record(const std::string& state_dir, const KeeperRecord& record);
 void remove_record(const std::string& state_dir);

@@ -8,8 +8,8 @@
 
 namespace cove::host {
 
-// How much of an /etc goes into a root: of the host's what is listed, of an image's whatever the world may read. The
-// rest is generated, and the same everywhere.
+// Which files of an /etc go into a root: the listed ones of the host, or all world-readable ones of an image. The rest
+// is generated, and the same everywhere.
 enum class EtcChoice { listed, of_image };
 
 // Fills the empty directory `lower` with what lies under every sandbox besides /usr: the generated /etc, empty mount

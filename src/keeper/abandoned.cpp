@@ -24,17 +24,17 @@ std::string list_directory() {
   return runtime != nullptr && *runtime == '/' ? std::string(runtime) + "/cove-servers" : "";
 }
 
-// Of ours alone: what is listed decides what is ended.
+// Only a directory that nobody else can write to: what is listed decides what is ended.
 Result<UniqueFd> open_list() {
   const auto path = list_directory();
-  if (path.empty()) return fail(Errc::not_found, "there is no place for a list of servers");
+  if (path.empty()) return fail(Errc::not_found, "there is no directory for a list of servers");
   const UmaskScope umask(022);
   if (::geteuid() == 0) ::mkdir("/run/cove", 0755);
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, "make {}", path);
   COVE_TRY(auto list, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   struct stat st{};
   if (::fstat(list.get(), &st) != 0 || st.st_uid != ::geteuid() || (st.st_mode & 0022) != 0)
-    return fail(Errc::denied, fmt::format("{} belongs to or can be written by someone else", path));
+    return fail(Errc::denied, fmt::format("{} belongs to or can be written by another user", path));
   return list;
 }
 
@@ -88,7 +88,8 @@ Result<UniqueFd> list_server(const std::string& state_dir, const host::KeeperRec
   struct stat st{};
   if (::stat(state_dir.c_str(), &st) != 0) return fail_errno(errno, "look at {}", state_dir);
   auto entry = hold(list->get(), name_of(st), O_CREAT);
-  if (!entry) return fail(Errc::exists, fmt::format("the entry of {} in the list of servers is held", state_dir));
+  if (!entry)
+    return fail(Errc::exists, fmt::format("another process holds the entry of {} in the list of servers", state_dir));
   // The directory of another server had this number, and is gone.
   const auto before = parse(read_all(entry.get(), 65536).value_or(""));
   if (before.record && before.record->user_namespace != record.user_namespace &&

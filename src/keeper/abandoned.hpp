@@ -8,17 +8,17 @@
 
 namespace cove::keeper {
 
-// Servers whose sandboxes may outlive them are listed for the host (as root) or the user, outside of their state
-// directories: sandboxes of a server that was killed, and whose state directory is gone, are then found by the next
-// cove that starts, and ended. Without a place to list them (no XDG_RUNTIME_DIR) each sandbox still ends by itself when
-// its lease is over.
+// Servers whose sandboxes may outlive them are listed outside of their state directories, once for the host (as root)
+// or for each user. When a server was killed and its state directory is gone, the next cove that starts finds its
+// sandboxes by this list and ends them. Without a directory for the list (no XDG_RUNTIME_DIR) each sandbox still ends
+// by itself when its lease is over.
 
-// Lists the server of this state directory with what finds its sandboxes. The entry is locked for as long as the
-// descriptor is open; an empty one when there is no place for a list.
+// Lists the server of this state directory with the record that finds its sandboxes. The entry is locked while the
+// descriptor is open; an empty descriptor when there is no directory for the list.
 Result<UniqueFd> list_server(const std::string& state_dir, const host::KeeperRecord& record);
 void unlist_server(const std::string& state_dir);
 
-// Ends what listed servers left that live no more and whose state directory is gone.
+// Ends the sandboxes of listed servers that have died and whose state directory is gone.
 void sweep_abandoned();
 
 // Removes the record of a state directory, and its entry in the list, when no sandbox lives that it would find.

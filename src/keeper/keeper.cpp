@@ -40,10 +40,11 @@
 namespace cove::keeper {
 namespace {
 
-struct Birth {
+// What the new process needs of the one that starts it.
+struct Inheritance {
   std::vector<int> callers;  // descriptors that are not for the keeper
   UniqueFd front;
-  UniqueFd gate;  // end of file when our maps are written
+  UniqueFd gate;  // a byte comes when our id maps are written
   host::IdentityMode identity;
   std::uint32_t uid_count;
   UniqueFd predecessor;  // the user namespace to join, when there are sandboxes to adopt
@@ -56,7 +57,7 @@ struct Birth {
   const sys::CgroupTree& tree;
 };
 
-// Those that the caller had before it began to start a keeper.
+// The descriptors the caller had before it began to start a keeper.
 Result<std::vector<int>> open_descriptors() {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
   if (!directory) return fail_errno(errno, "list the open descriptors");
@@ -70,7 +71,7 @@ Result<std::vector<int>> open_descriptors() {
   return found;
 }
 
-// A pipe, a log or a lock of the caller must not live on in us.
+// A pipe, a log or a lock of the caller must not stay open in the keeper.
 Result<> forget_callers_descriptors(const std::vector<int>& callers) {
   for (const int fd : callers) ::close(fd);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -81,33 +82,33 @@ Result<> forget_callers_descriptors(const std::vector<int>& callers) {
   return {};
 }
 
-Result<ServiceOptions> settle_in(Birth& birth) {
-  if (birth.predecessor) {
-    if (::setns(birth.predecessor.get(), CLONE_NEWUSER) != 0)
-      return fail_errno(errno, "join the user namespace of the keeper before");
-    birth.predecessor.reset();
+Result<ServiceOptions> prepare_service(Inheritance& inherited) {
+  if (inherited.predecessor) {
+    if (::setns(inherited.predecessor.get(), CLONE_NEWUSER) != 0)
+      return fail_errno(errno, "join the user namespace of the previous keeper");
+    inherited.predecessor.reset();
     if (::unshare(CLONE_NEWNS) != 0) return fail_errno(errno, "make the keeper's mount namespace");
   }
   char byte = 0;
-  if (::read(birth.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
-  birth.gate.reset();
-  if (birth.identity != host::IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
+  if (::read(inherited.gate.get(), &byte, 1) != 1) return fail(Errc::denied, "the user id maps could not be written");
+  inherited.gate.reset();
+  if (inherited.identity != host::IdentityMode::one_user && ::setgroups(0, nullptr) != 0)
     return fail_errno(errno, "drop supplementary groups");
   if (!sys::set_ids(0, 0)) return fail_errno(errno, "take the keeper's id");
   if (!sys::keep_capabilities_across_ids()) return fail_errno(errno, "lock the securebits");
-  COVE_CHECK(forget_callers_descriptors(birth.callers));
+  COVE_CHECK(forget_callers_descriptors(inherited.callers));
 
   ServiceOptions options;
-  COVE_TRY(options.host, enter_own_root(birth.root, birth.devices, birth.templates));
-  options.front = std::move(birth.front);
-  options.keep = birth.keep;
-  options.lingers = std::move(birth.lingers);
-  options.zygotes = std::move(birth.zygotes);
-  options.tree = &birth.tree;
-  options.device_sets = birth.devices.sets;
+  COVE_TRY(options.host, enter_own_root(inherited.root, inherited.devices, inherited.templates));
+  options.front = std::move(inherited.front);
+  options.keep = inherited.keep;
+  options.lingers = std::move(inherited.lingers);
+  options.zygotes = std::move(inherited.zygotes);
+  options.tree = &inherited.tree;
+  options.device_sets = inherited.devices.sets;
   // 0 is the keeper itself wherever there is more than one id to give.
-  options.first_uid = birth.uid_count > 1 ? 1 : 0;
-  options.uid_count = birth.uid_count > 1 ? birth.uid_count - 1 : 1;
+  options.first_uid = inherited.uid_count > 1 ? 1 : 0;
+  options.uid_count = inherited.uid_count > 1 ? inherited.uid_count - 1 : 1;
   return options;
 }
 
@@ -119,13 +120,13 @@ std::string kept_tree_name(const host::Identity& identity, const std::string& st
   return fmt::format("cove-keep-u{:x}x{:x}", st.st_dev, st.st_ino);
 }
 
-[[noreturn]] void become_keeper(Birth birth) {
+[[noreturn]] void become_keeper(Inheritance inherited) {
   ::prctl(PR_SET_NAME, "cove-keeper");
   ::setsid();  // Ctrl-C is the front's to handle
   ::signal(SIGPIPE, SIG_IGN);
   sys::raise_descriptor_limit();  // each sandbox costs some
-  const int front = birth.front.get();
-  auto options = settle_in(birth);
+  const int front = inherited.front.get();
+  auto options = prepare_service(inherited);
   if (!options) {
     wire::KeeperReply reply{.word = wire::KeeperWord::not_started};
     wire::set_error(reply, options.error());
@@ -148,7 +149,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   const auto record = options.keep ? host::read_record(options.state_dir) : std::nullopt;
   auto predecessor = record ? find_user_namespace(*record) : UniqueFd();
   if (predecessor) COVE_CHECK(end_members(predecessor.get()));
-  // Nobody is left of what it tells of; its range and its groups are still the ones to use.
+  // No sandbox of that record is left; its range and its groups are used again.
   if (options.keep && !predecessor) host::remove_record(options.state_dir);
   const bool adopting = static_cast<bool>(predecessor);
   sweep_abandoned();
@@ -200,8 +201,7 @@ Result<Keeper> Keeper::start(const KeeperOptions& options) {
   auto clone =
       sys::clone_process({.namespaces = adopting ? 0U : static_cast<std::uint64_t>(CLONE_NEWUSER | CLONE_NEWNS),
                           .cgroup_fd = keeper.tree_.keeper_fd()});
-  if (clone.pid < 0)
-    return fail_errno(errno, "make the keeper's user namespace (is kernel.unprivileged_userns_clone off?)");
+  if (clone.pid < 0) return fail_errno(errno, "make the keeper's user namespace (`cove doctor` checks what it needs)");
   if (clone.pid == 0) {
     gate.reset();
     keeper.link_ = {};

@@ -30,14 +30,14 @@ struct Enforcement {
 struct KeeperOptions {
   std::string state_dir;
   std::uint32_t device_sets = 1;  // how many sandboxes at a time get device nodes of their own
-  bool ignore_unified = false;    // tests
+  bool ignore_unified = false;    // for tests: behave as on a host with cgroup v1 alone
   // Sandboxes outlive this keeper: when its front is gone it goes too and leaves them, and the next keeper with the
   // same state directory finds them. The caller must hold a lock on that directory.
   bool keep = false;
   ZygoteOptions zygotes = {};
 };
 
-// The front's line to a keeper. Whoever holds it is the front: when the last holder is gone, so is the keeper.
+// The front's end of the socket to its keeper. Its holder is the front: when the last holder is gone, the keeper ends.
 class KeeperLink {
  public:
   KeeperLink() = default;
@@ -47,7 +47,7 @@ class KeeperLink {
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] UniqueFd release() { return std::move(socket_); }
 
-  // The descriptors that the verb takes along, and no others.
+  // `fds` are those that the verb carries (wire/keeper_messages.hpp), and no others.
   Result<> send(const wire::KeeperRequest& request, std::vector<UniqueFd> fds = {});
   // nullopt when there is nothing now; Errc::unavailable when the keeper is gone.
   Result<std::optional<wire::KeeperReply>> receive();
@@ -70,10 +70,10 @@ class Keeper {
   [[nodiscard]] pid_t pid() const { return pid_; }
   // Readable when the process has ended.
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }
-  // Whether it stays after its front, until frozen sandboxes have ended or another keeper takes over; within `patience`
-  // it has ended or said so.
+  // Whether it outlives its front, until frozen sandboxes have ended or another keeper takes over. Waits up to
+  // `patience` for it to end or to report that.
   [[nodiscard]] bool lingers(std::chrono::milliseconds patience) const;
-  // Lets go of it without ending it.
+  // Gives up the handle without ending the process.
   void leave_behind();
 
  private:

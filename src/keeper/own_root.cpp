@@ -35,12 +35,12 @@ Result<> make_file(const std::string& path) {
 }
 
 Result<> make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) != 0) return fail_errno(errno, "make directory {} in the room", path);
+  if (::mkdir(path.c_str(), 0755) != 0) return fail_errno(errno, "make directory {} in the keeper's root", path);
   return {};
 }
 
 Result<> place(const UniqueFd& mount, const std::string& target) {
-  if (!sys::attach(mount.get(), target.c_str())) return fail_errno(errno, "mount {} in the room", target);
+  if (!sys::attach(mount.get(), target.c_str())) return fail_errno(errno, "mount {} in the keeper's root", target);
   return {};
 }
 
@@ -88,7 +88,7 @@ Result<jail::Root> template_root(std::uint32_t number, const jail::Root& host) {
 
 Result<jail::Root> enter_own_root(host::RootSource& host, host::Devices& devices, host::TemplateSource& templates) {
   if (!sys::make_private()) return fail_errno(errno, "make mounts private");
-  // Everything is taken hold of first: the room is then built on top of /proc, the one directory every host has.
+  // Everything is taken hold of first: that root is then built on top of /proc, the one directory every host has.
   COVE_TRY(const auto proc, copy_of("/proc"));
   if (!devices.mount) {
     COVE_TRY(devices, host::make_devices(1));
@@ -113,10 +113,11 @@ Result<jail::Root> enter_own_root(host::RootSource& host, host::Devices& devices
   }
 
   const sys::MountOption options[] = {{"size", "1048576"}, {"nr_inodes", "1024"}, {"mode", "0755"}};
-  const UniqueFd room(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
-  if (!room) return fail_errno(errno, "make the keeper's room");
-  COVE_CHECK(place(room, "/proc"));
-  if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's room");
+  const UniqueFd own_root(
+      sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
+  if (!own_root) return fail_errno(errno, "make the keeper's root");
+  COVE_CHECK(place(own_root, "/proc"));
+  if (!sys::change_root("/proc")) return fail_errno(errno, "enter the keeper's root");
 
   for (const char* directory : {"/proc", jail::kStage, jail::kEmpty, jail::kTemplates, "/r"})
     COVE_CHECK(make_directory(directory));
@@ -131,7 +132,8 @@ Result<jail::Root> enter_own_root(host::RootSource& host, host::Devices& devices
   COVE_CHECK(make_directory(base));
   COVE_CHECK(make_directory(root.lower));
   COVE_CHECK(place(host.lower_mount, root.lower));
-  if (host.trees.size() > jail::kMaxTrees) return fail(Errc::invalid, "the host has too many trees");
+  if (host.trees.size() > jail::kMaxTrees)
+    return fail(Errc::invalid, "the host has too many top-level directories that are no links");
   for (std::size_t i = 0; i < host.trees.size(); ++i) {
     auto& tree = root.trees[root.tree_count++];
     set_text(tree.source, fmt::format("{}/{}", base, i));

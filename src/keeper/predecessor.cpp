@@ -85,7 +85,7 @@ std::optional<std::set<pid_t>> counted_in(const host::KeeperRecord& record) {
   return pids;
 }
 
-// As a process sees it that has entered: the ids it stands for outside.
+// Read by a child that has entered it, so that it shows the ids outside.
 std::string uid_map_of(int user_namespace) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
@@ -144,7 +144,7 @@ Result<> end_members(int user_namespace) {
   for (const auto& pid : processes()) {
     const auto number = static_cast<pid_t>(std::strtol(pid.c_str(), nullptr, 10));
     UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, number, 0)));
-    // Looked at with the handle in hand: the number cannot become somebody else's unseen.
+    // Checked while we hold the pidfd: the number cannot become another process's unseen.
     const UniqueFd own(::open(fmt::format("/proc/{}/ns/user", pid).c_str(), O_RDONLY | O_CLOEXEC));
     if (!handle || !own || !same_namespace(own.get(), user_namespace)) continue;
     sys::kill_process(handle.get());
@@ -152,7 +152,9 @@ Result<> end_members(int user_namespace) {
   }
   for (const auto& handle : ended) {
     pollfd gone{.fd = handle.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&gone, 1, 2000) != 1) return fail(Errc::unavailable, "a keeper that stayed behind does not end");
+    if (::poll(&gone, 1, 2000) != 1)
+      return fail(Errc::unavailable,
+                  "the previous keeper does not end: kill the process cove-keeper, then start again");
   }
   return {};
 }
@@ -164,7 +166,7 @@ bool is_our_init(pid_t pid) {
          first_of_its_kind(std::to_string(pid));
 }
 
-// From its status: init cannot be looked into, so that its files in /proc are root's.
+// From its status: init is not dumpable, so its files in /proc belong to root.
 std::optional<std::uint32_t> user_of(pid_t pid) {
   const auto status = read_file_at(AT_FDCWD, fmt::format("/proc/{}/status", pid)).value_or("");
   const auto line = status.find("\nUid:\t");

@@ -10,8 +10,8 @@
 namespace cove::keeper {
 
 // The user namespace of the keeper that wrote `record`, as long as one of its sandboxes lives in it; empty otherwise.
-// The number in the record is only where to look, since the kernel gives numbers again: that it is ours the kernel
-// says. We own it, it maps the ids that were recorded, and the sandbox is in a group of the recorded tree.
+// The inode in the record is only a hint, since the kernel reuses numbers. The kernel confirms that the namespace is
+// ours: we own it, it maps the recorded ids, and the sandbox is in a group of the recorded tree.
 UniqueFd find_user_namespace(const host::KeeperRecord& record);
 // Ends every sandbox made in this user namespace, and waits a moment for that.
 void end_inits(int user_namespace);
@@ -22,7 +22,7 @@ Result<> end_members(int user_namespace);
 bool is_our_init(pid_t pid);
 // All of them.
 std::vector<pid_t> our_inits();
-// Whose it is, as our user namespace counts; nullopt when it is gone.
+// Its user id, in our user namespace; nullopt when it is gone.
 std::optional<std::uint32_t> user_of(pid_t pid);
 
 }  // namespace cove::keeper

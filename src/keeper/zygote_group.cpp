@@ -101,7 +101,7 @@ Result<> ZygoteGroup::request_birth(Request request) {
   }
   // Never waits: a zygote with a full socket is a stuck one.
   if (sys::send_record(serving_->process.socket.get(), std::as_bytes(std::span(&record, 1)), fds) < 0)
-    return fail(Errc::unavailable, "the zygote takes no more");
+    return fail(Errc::unavailable, "the zygote is busy");
   if (serving_->done == serving_->births) serving_->busy_since = birth.until - kBirthTimeout;
   ++serving_->births;
   watch(birth.report.get());

@@ -45,7 +45,7 @@ std::uint64_t read_keyed(int dir, const char* file, std::string_view key) {
   return 0;
 }
 
-constexpr std::uint64_t kMostChargedAtOnce = 1U << 20;  // by the kernel, of memory
+constexpr std::uint64_t kMaxChargedAtOnce = 1U << 20;  // by the kernel, of memory
 
 // A limit the kernel rounded or ignored is not the limit that was asked for.
 Result<> write_limit(int dir, const char* file, std::uint64_t value) {
@@ -195,7 +195,7 @@ CgroupUsage Cgroup::usage() const {
     usage.memory_peak_bytes = read_number(memory, "memory.max_usage_in_bytes");
     // Its counter of failures stands still for some kernels when memory and swap have one limit; the peak tells then.
     const bool met_limit = read_number(memory, "memory.failcnt") > 0 ||
-                           usage.memory_peak_bytes + kMostChargedAtOnce >= read_number(memory, "memory.limit_in_bytes");
+                           usage.memory_peak_bytes + kMaxChargedAtOnce >= read_number(memory, "memory.limit_in_bytes");
     usage.oom_kills = met_limit ? read_keyed(memory, "memory.oom_control", "oom_kill") : 0;
   }
   usage.pids_refused = read_keyed(v2_pids_ ? unified : dir_of(CgroupSlot::pids), "pids.events", "max");

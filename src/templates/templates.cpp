@@ -135,7 +135,7 @@ Result<> Templates::load() {
 async::Task<Result<>> Templates::sweep() {
   wire::SupervisorRequest request{.verb = wire::SupervisorVerb::sweep_templates};
   for (const auto& [name, row] : rows_) {
-    if (row.status == "ready" && request.count < wire::kMostTemplates) request.numbers[request.count++] = row.number;
+    if (row.status == "ready" && request.count < wire::kMaxTemplates) request.numbers[request.count++] = row.number;
   }
   auto swept = co_await ask_and_wait(request);
   swept_ = true;
@@ -193,8 +193,8 @@ Result<store::TemplateRow> Templates::build(BuildRequest request) {
     return fail(Errc::exists, fmt::format("a template of this name exists: {}", request.name));
   if (!building_.empty())
     return fail(Errc::conflict, fmt::format("template {} is being built: one at a time", building_.begin()->first));
-  if (before == nullptr && rows_.size() >= wire::kMostTemplates)
-    return fail(Errc::quota, fmt::format("there may be {} templates: delete one first", wire::kMostTemplates));
+  if (before == nullptr && rows_.size() >= wire::kMaxTemplates)
+    return fail(Errc::quota, fmt::format("there may be {} templates: delete one first", wire::kMaxTemplates));
   COVE_TRY(const auto* const base, usable(request.base));
 
   auto packages = texts_of(base->packages_json);

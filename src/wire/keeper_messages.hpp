@@ -21,7 +21,7 @@ enum class KeeperVerb : std::uint32_t {
   adopt = 6,  // a sandbox of the keeper before: init_pid, group, host_uid as that one's `created` said
   sweep = 7,  // ends and removes every sandbox that was neither created by nor adopted into this keeper
   birth = 8,  // of an interpreter in a sandbox; carries its stdin, stdout, stderr and channel; answered by `born`
-  retire_template = 9,  // nobody is made from it any more: its zygotes go
+  retire_template = 9,  // no sandbox is made from it any more: its zygotes end
 };
 
 // The control group of one sandbox, below the keeper's own.
@@ -49,7 +49,7 @@ struct KeeperRequest {
   std::int32_t host_uid = -1;
   SandboxBirths births{};
   GroupName group;
-  std::uint32_t zygote = 0;  // with `birth`: which line of zygotes; those of one line share their memory's layout
+  std::uint32_t zygote = 0;  // with `birth`: which group of zygotes; those of one group share a memory layout
   std::uint32_t reserved2 = 0;
   std::uint64_t lease_millis = 0;  // with `pause`: how long it may live if no keeper comes after this one
 };
@@ -61,7 +61,7 @@ enum class KeeperWord : std::uint32_t {
   gone = 4,           // answer to destroy: nothing is left
   died = 5,           // unasked: init ended by itself
   out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory
-  not_started = 7,    // unasked, the first and last word: the keeper itself could not start
+  not_started = 7,    // unasked, the only reply: the keeper itself could not start
   born = 8,           // answer to birth: it runs in the sandbox, every lock on; `born_pid`
 };
 

@@ -23,14 +23,14 @@ enum class SupervisorWord : std::uint8_t {
   configuration = 2,  // the file as it is now, because somebody asked for it to be read again
 };
 
-inline constexpr std::size_t kMostTemplates = 64;
+inline constexpr std::size_t kMaxTemplates = 64;
 
 struct SupervisorRequest {
   SupervisorVerb verb{};
   std::uint32_t number = 0;           // of the template
   std::uint32_t timeout_seconds = 0;  // with `build_template`
   std::uint32_t count = 0;            // with `sweep_templates`
-  std::uint32_t numbers[kMostTemplates] = {};
+  std::uint32_t numbers[kMaxTemplates] = {};
   char packages[16384] = {};  // with `build_template`: a name a line
   char preload[4096] = {};    // the same of modules
 };

@@ -26,13 +26,13 @@ struct BirthRequest {
   jail::Locks locks;
 };
 
-// The first word of a zygote: its modules are loaded. Said again after every birth: that one, good or bad, is out of
-// its hands, and it takes the next. A newborn that is held up inside its sandbox holds up nobody else.
+// A zygote sends it once its modules are loaded, and again after every birth, good or bad: it is free for the next. A
+// newborn that is held up inside its sandbox holds up no other.
 struct Ready {
-  std::uint32_t births = 0;  // so many requests are dealt with
+  std::uint32_t births = 0;  // requests carried out so far
 };
 
-// The one word of a birth. End of file without it: the newborn died on its way.
+// The result of a birth. End of file without it: the newborn died on its way.
 struct Born {
   std::int32_t pid = -1;  // in the sandbox; -1: it failed
   jail::Report failure;
