@@ -107,7 +107,7 @@ TEST_F(TasksTest, ThereAreSoManyOfOneTenant) {
   for (int i = 0; i < 3; ++i) begun(waiting());
   const auto from = call("tools/call", {});
   EXPECT_THAT(done(tasks.begin(*from, waiting(), milliseconds(0))).value().error().message,
-              testing::HasSubstr("More than 3 tasks"));
+              testing::HasSubstr("limit of 3 tasks"));
   from->tenant = "u";
   EXPECT_TRUE(done(tasks.begin(*from, waiting(), milliseconds(0))).value());
 }

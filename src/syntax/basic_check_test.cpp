@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(BasicCheck, GoesOnlySoDeep) {
   const auto problem = basic_check("python", std::string(100'000, '('));
   ASSERT_TRUE(problem);
-  EXPECT_EQ(problem->message, "more than 1000 things are open");
+  EXPECT_EQ(problem->message, "more than 1000 brackets and blocks are open");
   EXPECT_EQ(problem->column, 1001);
 }
 
