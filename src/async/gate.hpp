@@ -9,8 +9,8 @@
 
 namespace cove::async {
 
-// Counts work in progress so that a shutdown can wait for it. Closing the gate turns nobody away by itself: whoever
-// begins new work asks closed() first, and work that is inside may still begin parts of itself.
+// Counts work in progress so that a shutdown can wait for it. Closing the gate refuses nothing by itself: code that
+// begins new work asks closed() first; work in progress may still begin parts of itself.
 class Gate {
   struct State {
     explicit State(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}

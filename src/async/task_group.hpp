@@ -11,8 +11,8 @@
 
 namespace cove::async {
 
-// The tasks somebody started and answers for. What escapes from one is told to `on_escape`, except the cancellation
-// that cancel() asked for. Destroying the group cancels what still runs and waits for nothing: join() first.
+// Owns the tasks started in it. An exception that escapes from one goes to `on_escape`, except the cancellation that
+// cancel() asked for. Destroying the group cancels what still runs and waits for nothing: join() first.
 class TaskGroup {
  public:
   using OnEscape = std::function<void(std::string_view name, std::exception_ptr)>;

@@ -9,17 +9,17 @@
 
 namespace cove {
 
-// Runs on while the machine sleeps and over restarts of ours, and nobody can set it: what time limits are kept by.
+// The clock of time limits: it counts while the machine sleeps, is the same for every process, and cannot be set.
 inline std::chrono::milliseconds boot_time() {
   timespec ts{};
   ::clock_gettime(CLOCK_BOOTTIME, &ts);
   return std::chrono::milliseconds(ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000);
 }
 
-// Another one after every start of the machine.
+// Differs after every boot of the machine.
 std::string boot_id();
 
-// For people, never for deciding anything.
+// To show to people; never to decide by.
 inline std::int64_t unix_millis() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();

@@ -9,7 +9,7 @@
 
 namespace cove {
 
-// From the kernel. It cannot be short for so few bytes, and a kernel without getrandom(2) is none we run on.
+// Random bytes from the kernel. getrandom(2) never returns fewer for such a small request.
 inline void fill_random(std::span<std::byte> bytes) {
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::abort();
 }

@@ -19,7 +19,7 @@ enum class Errc {
   denied,       // the kernel or a policy said no
   exists,       // already there
   over_limit,   // asked for more than is allowed, or a limit was reached
-  conflict,     // not in the state it is in now
+  conflict,     // the thing is in a state that does not allow it
   quota,        // the caller's share is used up; trying again later may help
   unsupported,  // this host cannot do or cannot enforce it
   unavailable,  // gone or not reachable now; trying again may help
@@ -30,7 +30,7 @@ struct Error {
   Errc code = Errc::io;
   std::string message;  // one sentence, fit to show a client
   int sys_errno = 0;
-  std::chrono::milliseconds retry_after{0};  // when it may go better; 0: nobody knows
+  std::chrono::milliseconds retry_after{0};  // when to try again; 0: not known
 };
 
 // `tl::expected` that cannot be dropped silently.
@@ -44,7 +44,7 @@ inline tl::unexpected<Error> fail(Errc code, std::string message) {
   return tl::unexpected<Error>(Error{.code = code, .message = std::move(message)});
 }
 
-// The same for what may go better after a while.
+// The same, with a time after which to try again.
 inline tl::unexpected<Error> fail_until(std::chrono::milliseconds retry_after, Errc code, std::string message) {
   return tl::unexpected<Error>(Error{.code = code, .message = std::move(message), .retry_after = retry_after});
 }

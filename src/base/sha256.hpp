@@ -16,13 +16,13 @@ class Sha256 {
   std::string hex();
 
  private:
-  alignas(16) std::array<std::uint8_t, 128> state_;  // nettle's own, which nobody else needs to see
+  alignas(16) std::array<std::uint8_t, 128> state_;  // nettle's context, kept out of this header
 };
 
 // HMAC-SHA256 as 64 characters of [0-9a-f].
 std::string hmac_sha256_hex(std::string_view key, std::string_view bytes);
 
-// Takes as long for any two texts of one length.
+// Compares in constant time for texts of equal length.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace cove

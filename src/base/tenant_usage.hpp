@@ -26,7 +26,7 @@ struct UsageBounds {
   bool operator==(const UsageBounds&) const = default;
 };
 
-// The bound that stands in the way.
+// Which bound a request would exceed.
 enum class Bound { none, tenant_count, tenant_bytes, all_count, all_bytes };
 
 // How much of one resource every tenant holds. Whoever charges it releases the same amount later.
@@ -39,8 +39,7 @@ class TenantUsage {
   [[nodiscard]] const Amount& all() const { return all_; }
   // The first bound that would be passed if the tenant held this much more. Amount{}: what is passed already.
   [[nodiscard]] Bound passed(std::string_view tenant, Amount more, const UsageBounds& bounds) const;
-  // The tenant that holds the most of what this bound counts: whose turn it is to lose something. Empty when nobody
-  // holds anything.
+  // The tenant that holds the most of what this bound counts, to evict from. Empty when nobody holds anything.
   [[nodiscard]] std::string largest_holder(Bound bound) const;
 
  private:

@@ -15,7 +15,7 @@ struct Jailed {
 };
 
 // Makes the namespaces and starts the walk to cove-init in them. Returns at once; `Jailed::report` tells how it went.
-// The caller is single-threaded and lives in the keeper's room. Everything in `plan` is borrowed until then.
+// The caller is single-threaded and lives in the keeper's own root. Everything in `plan` is borrowed until then.
 Result<Jailed> start(const Plan& plan);
 
 }  // namespace cove::jail

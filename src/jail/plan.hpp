@@ -26,12 +26,12 @@ inline constexpr std::size_t kMaxTrees = 8;
 
 // A part of the host that a root shows besides its own directory: /usr, say. Read-only.
 struct Tree {
-  char source[24] = {};  // in the room
+  char source[24] = {};  // in the own root of the keeper
   char target[24] = {};  // in the sandbox, without the leading slash
 };
 
 struct Root {
-  char lower[24] = {};  // in the room
+  char lower[24] = {};  // in the own root of the keeper
   std::array<Tree, kMaxTrees> trees{};
   std::size_t tree_count = 0;
 };
@@ -59,7 +59,7 @@ struct Plan {
   char disk_size[24] = {};
   char disk_inodes[24] = {};
   Locks locks;
-  char devices[32] = {};                          // in the room
+  char devices[32] = {};                          // in the own root of the keeper
   int control_fd = -1;                            // becomes kControlFd
   int cgroup_fd = -1;                             // v2
   std::array<int, sys::kCgroupSlots> join_fds{};  // v1 `tasks`
