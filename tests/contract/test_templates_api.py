@@ -126,7 +126,7 @@ def test_what_is_not_there_is_not_found(server):
 @pytest.mark.parametrize("package", ["--allow-unauthenticated", "-y", "foo;rm", "foo rm", "../x", "/etc/passwd", "foo=1.0", "foo/sid", "foo:i386", "foo*", "^foo", "?essential", "~nfoo", "foo-", "Foo", "foo\nbar", "foo,bar", "a", ""])
 def test_what_is_no_package_is_refused_before_anything_is_begun(server, package):
     answer = build(server, "never", "python3", package)
-    assert (answer.status, answer.code) == (400, "invalid") and answer.json["error"].startswith("packages has '")
+    assert (answer.status, answer.code) == (400, "invalid") and answer.json["error"].startswith("packages contains '")
     assert server.get("/v1/templates/never").status == 404
 
 
