@@ -122,8 +122,8 @@ TEST_P(Weakness, IsNamedWithItsConsequenceAndFixAndNothingElseIs) {
 
 const Row kWeaknesses[] = {
     {"KernelTooOld", "kernel", write("proc/sys/kernel/osrelease", "5.10.0-30-amd64"), Status::fail, "5.10",
-     "none can be made", "6.1"},
-    {"KernelOld", "kernel", write("proc/sys/kernel/osrelease", "5.15.0"), Status::warn, "5.15", "old", "6.1"},
+     "no sandbox can be made", "6.1"},
+    {"KernelOld", "kernel", write("proc/sys/kernel/osrelease", "5.15.0"), Status::warn, "5.15", "exploits", "6.1"},
     {"KernelWaitsForReboot", "kernel", write("run/reboot-required", ""), Status::warn, "reboot",
      "open in the running one", "reboot"},
     {"NoLandlock", "landlock_abi", [](FakeHost& f) { f.host.landlock_abi = 0; }, Status::fail, "none", "paths", "lsm="},

@@ -26,12 +26,12 @@ inline constexpr std::size_t kMaxTrees = 8;
 
 // A part of the host that a root shows besides its own directory: /usr, say. Read-only.
 struct Tree {
-  char source[24] = {};  // in the own root of the keeper
+  char source[24] = {};  // below the keeper's own root
   char target[24] = {};  // in the sandbox, without the leading slash
 };
 
 struct Root {
-  char lower[24] = {};  // in the own root of the keeper
+  char lower[24] = {};  // below the keeper's own root
   std::array<Tree, kMaxTrees> trees{};
   std::size_t tree_count = 0;
 };
@@ -59,7 +59,7 @@ struct Plan {
   char disk_size[24] = {};
   char disk_inodes[24] = {};
   Locks locks;
-  char devices[32] = {};                          // in the own root of the keeper
+  char devices[32] = {};                          // below the keeper's own root
   int control_fd = -1;                            // becomes kControlFd
   int cgroup_fd = -1;                             // v2
   std::array<int, sys::kCgroupSlots> join_fds{};  // v1 `tasks`
