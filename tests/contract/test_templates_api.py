@@ -393,7 +393,7 @@ def test_it_survives_a_restart_and_its_sandboxes_too(server, sandbox, bare):
     server.restart()
     assert server.get(f"/v1/templates/{LEAN}").json["installed"] == server.lean["installed"]
     half = server.get("/v1/templates/half").json
-    assert half["status"] == "failed" and "ended while" in half["reason"]
+    assert half["status"] == "failed" and "ended during the build" in half["reason"]
     assert server.out(sandbox, "python3 -c 'print(1)'; echo $FROM") == "1\nlean\n"
     assert wait_until(lambda: not stray.exists() and [path.name for path in directory(server).iterdir() if path.name.startswith(".")] == [], 120)
     assert len([path for path in directory(server).iterdir()]) == 2
