@@ -86,7 +86,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   message.channel = reader.number<Channel>();
   message.rows = reader.number<std::uint16_t>();
   message.columns = reader.number<std::uint16_t>();
-  reader.number<std::uint32_t>();  // reserved
+  const auto reserved = reader.number<std::uint32_t>();
   message.output_limit = reader.number<std::uint64_t>();
   message.flood_limit = reader.number<std::uint64_t>();
   message.directory = reader.text();
@@ -101,7 +101,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     if (file.path.empty()) return std::nullopt;
     message.files.push_back(std::move(file));
   }
-  const bool sane = reader.complete() && !message.argv.empty() &&
+  const bool sane = reader.complete() && reserved == 0 && !message.argv.empty() &&
                     (message.kind == SpawnKind::program || message.kind == SpawnKind::make_directory) &&
                     message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox &&
                     message.supervision <= Supervision::tree && message.channel <= Channel::open;
