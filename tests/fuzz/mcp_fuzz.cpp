@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "mcp/envelope.hpp"
-#include "mcp/form.hpp"
 #include "mcp/input.hpp"
 #include "mcp/mirrored.hpp"
 #include "oauth/token.hpp"
@@ -47,8 +46,6 @@ void read_as_message(const boost::json::value& value) {
     if (message->kind == mcp::Message::Kind::request && message->id.is_null()) give_up("a request without an id");
     if (mcp::has_envelope(message->params)) static_cast<void>(mcp::read_envelope(message->params).has_value());
     static_cast<void>(mcp::mirrored_arguments(message->params));
-    static_cast<void>(mcp::fit(message->params, "tools/call", mcp::kOldest, false));
-    static_cast<void>(mcp::fit(message->params, "tools/list", mcp::Revision::v2025_06_18, false));
   }
 }
 
