@@ -1,11 +1,11 @@
 #!/bin/sh
 # free, ps, top, uptime, lscpu, ss and netstat in a sandbox, with its own numbers. What these programs read elsewhere are
-# files that tell of the host, which no sandbox has. Here they come from the sandbox's limits (COVE_MEMORY_BYTES,
-# COVE_CPUS) and from its own processes in /proc.
+# files that tell of the host, which no sandbox has. Here they come from the sandbox's limits (SANDBOX_MEMORY_BYTES,
+# SANDBOX_CPUS) and from its own processes in /proc.
 export LC_ALL=C
 tab=$(printf "\t")
 name=${0##*/}
-cpus=${COVE_CPUS:-$(nproc)}
+cpus=${SANDBOX_CPUS:-$(nproc)}
 
 # One line for each process, but for what works on this very answer: pid, parent, state, time, start, pages, bytes of address
 # space, terminal, name, command line. Times are in ticks.
@@ -35,7 +35,7 @@ age() { awk -v now="$(now)" '{ sub(/^.*\) /, ""); split($0, f, " "); print int((
 memory() {
   used=$(cat /proc/[0-9]*/smaps_rollup 2>/dev/null | awk '/^Pss:/ { sum += $2 } END { print sum + 0 }')
   files=$(df -kP / | awk 'NR == 2 { print $3 }')
-  echo "$((${COVE_MEMORY_BYTES:-0} / 1024)) $used $files"
+  echo "$((${SANDBOX_MEMORY_BYTES:-0} / 1024)) $used $files"
 }
 
 uptime_line() {
@@ -86,7 +86,7 @@ show_ps() {
     case $word in --sort=-*) order=${order}r ;; esac
     previous=$word
   done
-  processes | sort -t "$tab" -k "${order%%[nr]*},$order" | awk -F '\t' -v columns="$columns" -v only="$only" -v now="$(now)" -v clock="$(date +%s)" -v total="${COVE_MEMORY_BYTES:-0}" '
+  processes | sort -t "$tab" -k "${order%%[nr]*},$order" | awk -F '\t' -v columns="$columns" -v only="$only" -v now="$(now)" -v clock="$(date +%s)" -v total="${SANDBOX_MEMORY_BYTES:-0}" '
     function span(s) { return s < 3600 ? sprintf("%02d:%02d", s / 60, s % 60) : sprintf("%02d:%02d:%02d", s / 3600, s / 60 % 60, s % 60) }
     function value(c) {
       if (c == "pid" || c == "pgid" || c == "sid") return $1

@@ -9,8 +9,8 @@ for directory in $PATH; do
 done
 unset IFS
 [ -n "$program" ] || { echo "$name: command not found" >&2; exit 127; }
-[ -n "$COVE_MEMORY_BYTES" ] || exec "$program" "$@"
+[ -n "$SANDBOX_MEMORY_BYTES" ] || exec "$program" "$@"
 case $name in
-  java) exec "$program" "-XX:MaxRAM=$COVE_MEMORY_BYTES" -XX:MaxRAMPercentage=60 "$@" ;;
-  *) exec "$program" "-J-XX:MaxRAM=$COVE_MEMORY_BYTES" -J-XX:MaxRAMPercentage=60 "$@" ;;
+  java) exec "$program" "-XX:MaxRAM=$SANDBOX_MEMORY_BYTES" -XX:MaxRAMPercentage=60 "$@" ;;
+  *) exec "$program" "-J-XX:MaxRAM=$SANDBOX_MEMORY_BYTES" -J-XX:MaxRAMPercentage=60 "$@" ;;
 esac

@@ -8,7 +8,7 @@ for directory in $PATH; do
   [ "$directory" = /cove/stand-ins ] || [ ! -x "$directory/$name" ] || { program=$directory/$name; break; }
 done
 unset IFS
-[ -n "$program" ] || [ -n "$COVE_PIP_PYTHON" ] || { echo "$name: command not found" >&2; exit 127; }
+[ -n "$program" ] || [ -n "$SANDBOX_PIP_PYTHON" ] || { echo "$name: command not found" >&2; exit 127; }
 
 case $name in
   pip*) hint='this sandbox has no network; Python packages come through `cove install ID NAME` or the install_packages tool' ;;
@@ -21,7 +21,7 @@ for word in "$@"; do
 done
 
 # %pip in a kernel names its own interpreter.
-case $name in pip*) [ -z "$COVE_PIP_PYTHON" ] || { program=$COVE_PIP_PYTHON; set -- -m pip "$@"; } ;; esac
+case $name in pip*) [ -z "$SANDBOX_PIP_PYTHON" ] || { program=$SANDBOX_PIP_PYTHON; set -- -m pip "$@"; } ;; esac
 
 # Runs the program; where it fails, says why.
 attempt() {

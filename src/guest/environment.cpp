@@ -31,11 +31,11 @@ std::vector<std::string> base_environment() {
 std::vector<std::string> base_environment(const Share& share) {
   auto environment = base_environment();
   const auto cpus = std::max(1U, (share.cpu_millis + 999) / 1000);
-  for (const char* name : {"COVE_CPUS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+  for (const char* name : {"SANDBOX_CPUS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
                            "PYTHON_CPU_COUNT"})  // the last for Python 3.13 and later
     environment.push_back(fmt::format("{}={}", name, cpus));
-  environment.push_back(fmt::format("COVE_MEMORY_BYTES={}", share.memory_bytes));
-  environment.push_back(fmt::format("COVE_PIDS={}", share.pids));
+  environment.push_back(fmt::format("SANDBOX_MEMORY_BYTES={}", share.memory_bytes));
+  environment.push_back(fmt::format("SANDBOX_PIDS={}", share.pids));
   // Three quarters: the rest is for node itself, buffers outside its heap, and files, which count as memory.
   const auto heap = std::max<std::uint64_t>(16, share.memory_bytes / 4 * 3 >> 20);
   environment.push_back(fmt::format("{}{}{}", kNodeOptions, kNodeHeap, heap));

@@ -19,7 +19,7 @@ TEST(Environment, PythonIsUnbufferedUnlessTheCallerSaysOtherwise) {
 
 TEST(Environment, ThreadsAreTheProcessorsRoundedUp) {
   const auto variables = base_environment({.memory_bytes = 512ULL << 20, .cpu_millis = 1500, .pids = 64});
-  for (const char* name : {"COVE_CPUS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"})
+  for (const char* name : {"SANDBOX_CPUS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"})
     EXPECT_THAT(variables, Contains(std::string(name) + "=2"));
   EXPECT_THAT(base_environment({.memory_bytes = 1, .cpu_millis = 100, .pids = 1}), Contains("OMP_NUM_THREADS=1"));
 }
