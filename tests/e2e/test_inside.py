@@ -247,3 +247,25 @@ def test_pip_in_a_kernel_says_so_too(warm_kernel):
 def test_a_name_that_cannot_be_found_is_found_never():
     done = python("import socket\ntry:\n    socket.getaddrinfo('example.org', 80)\nexcept socket.gaierror as error:\n    print(error.errno == socket.EAI_NONAME)")
     assert done.out == "True\n"
+
+
+# ---- The science template
+
+
+def test_packages_of_a_template_may_come_from_a_file(workdir):
+    listed = workdir / "packages"
+    listed.write_text("# what is needed\nno-such-package-one  # and why\n\nno-such-package-two\n")
+    with Server("--drain", "1s") as running:
+        where = {"COVE_URL": f"http://127.0.0.1:{running.port}"}
+        assert cove("template", "build", "listed", "--packages", f"no-such-package-zero,@{listed}", "-d", env=where).status == 0
+        assert sorted(running.get("/v1/templates/listed").json["packages"]) == ["no-such-package-one", "no-such-package-two", "no-such-package-zero"]
+        missing = cove("template", "build", "other", "--packages", f"@{workdir}/missing", env=where)
+        assert missing.status == 1 and f"--packages @{workdir}/missing" in missing.err
+
+
+def test_the_science_template_has_what_agents_import_first_and_a_fast_blas():
+    text = (pathlib.Path(__file__).parents[2] / "packaging" / "science.packages").read_text()
+    names = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in names) and names == sorted(set(names))
+    assert {f"python3-{name}" for name in ("scipy", "sklearn", "seaborn", "requests", "tqdm", "psutil", "bs4", "flask", "numpy", "pandas", "ipython")} < set(names)
+    assert "libopenblas0-pthread" in names
