@@ -12,6 +12,7 @@
 #include "base/io.hpp"
 #include "base/units.hpp"
 #include "config/keys.hpp"
+#include "config/public_index.hpp"
 #include "config/toml.hpp"
 #include "config/value.hpp"
 
@@ -186,10 +187,16 @@ void Loader::check_together() {
   no_more_than("exec.timeout", "exec.max_timeout", config.exec.timeout, config.exec.max_timeout);
   no_more_than("dependencies.timeout", "dependencies.max_timeout", config.dependencies.timeout,
                config.dependencies.max_timeout);
+  if (auto& index = config.dependencies.index; index == kPublicIndex) {
+    if (auto url = public_index())
+      index = std::move(*url);
+    else
+      report("dependencies.index", sources_["dependencies.index"], url.error().message);
+  }
   if (const auto& index = config.dependencies.index; !index.empty() && !invalid_.contains("dependencies.index") &&
                                                      !index.starts_with("http://") && !index.starts_with("https://"))
     report("dependencies.index", sources_["dependencies.index"],
-           fmt::format("'{}' is not an http or https URL", index));
+           fmt::format("'{}' is neither \"public\" nor an http or https URL", index));
   // Files live in the sandbox's memory: if both limits were equal, a full disk would kill it instead of failing a
   // write.
   if (sandbox.disk_bytes >= sandbox.memory_bytes && !invalid_.contains("sandbox.disk") &&

@@ -6,6 +6,7 @@
 
 #include "base/io.hpp"
 #include "config/keys.hpp"
+#include "config/public_index.hpp"
 
 namespace cove::config {
 namespace {
@@ -54,6 +55,19 @@ TEST(Load, GivesTheDefaultsWhenNothingIsSaid) {
   EXPECT_GE(config->sandbox.max_cpu_millis, 1000U);
   EXPECT_TRUE(config->log.access);
   EXPECT_TRUE(config->images.empty());
+}
+
+TEST(Load, TakesThePublicIndexFromPip) {
+  const auto config = from("[dependencies]\nindex = \"public\"\n");
+  if (const auto url = public_index()) {
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config->dependencies.index, *url);
+    EXPECT_THAT(*url, testing::StartsWith("https://"));
+  } else {
+    ASSERT_FALSE(config);
+    EXPECT_THAT(config.error().message, HasSubstr("python3-pip"));
+  }
+  EXPECT_FALSE(from("[dependencies]\nindex = \"other\"\n"));
 }
 
 TEST(Load, ReadsEveryKindFromTheFile) {

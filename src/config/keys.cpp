@@ -300,7 +300,8 @@ const auto& table() {
        16 * kTiB},
 
       {"dependencies.index", text, "", live, [](Config& c) -> auto& { return c.dependencies.index; },
-       "Default package index (PEP 503), such as https://index.example.org/simple; if empty, callers must name one"},
+       "Default package index (PEP 503): public for the one that pip itself would ask, or a URL such as "
+       "https://index.example.org/simple; if empty, callers must name one"},
       {"dependencies.allow", list, "", live, [](Config& c) -> auto& { return c.dependencies.allow; },
        "Hosts with private addresses that callers may use as an index, or that index pages may link to, such as "
        "index.internal:8080"},

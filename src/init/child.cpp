@@ -1,6 +1,7 @@
 #include "init/child.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ void execute(const wire::Spawn& spawn) {
 constexpr int kReport = 4;  // in the child, until it is its program
 
 rlimit program_descriptors{};  // of what is started here
+cpu_set_t program_cores{};     // the same
 
 struct ChildEnds {
   int in;
@@ -103,6 +105,7 @@ struct ChildEnds {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   if (program_descriptors.rlim_max > 0) ::setrlimit(RLIMIT_NOFILE, &program_descriptors);
+  if (CPU_COUNT(&program_cores) > 0) ::sched_setaffinity(0, sizeof program_cores, &program_cores);
 
   for (const auto& file : spawn.files) {
     if (const int failed = write_file(file.path, file.mode, file.content); failed != 0)
@@ -174,6 +177,13 @@ void raise_descriptor_limit() {
   rlimit all = program_descriptors;
   all.rlim_cur = all.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &all);
+}
+
+void leave_cores_to_programs() {
+  if (::sched_getaffinity(0, sizeof program_cores, &program_cores) != 0) return;
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, &all);  // the kernel takes those that there are
 }
 
 std::uint64_t cpu_usec(const rusage& usage) {

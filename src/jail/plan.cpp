@@ -26,8 +26,11 @@ unsigned locks_left_off() noexcept {
 #endif
 
 Locks make_locks(const PlanInput& input) {
-  Locks locks{
-      .terminal = input.terminal, .signals = input.signals, .landlock_abi = input.landlock_abi, .nice = input.nice};
+  Locks locks{.terminal = input.terminal,
+              .signals = input.signals,
+              .landlock_abi = input.landlock_abi,
+              .nice = input.nice,
+              .cores = input.cores};
   // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
   add_rlimit(locks, RLIMIT_CORE, 1, 1);
   add_rlimit(locks, RLIMIT_NOFILE, 1024, 4096);

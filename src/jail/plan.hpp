@@ -74,6 +74,7 @@ struct PlanInput {
   TerminalSupport terminal;
   sys::SignalScope signals;
   std::uint32_t device_set;
+  cpu_set_t cores;
   LimitBackstop backstop;
   int nice;
   int landlock_abi;

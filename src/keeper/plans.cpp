@@ -33,6 +33,7 @@ jail::PlanInput Plans::input(const wire::KeeperRequest& request, const Sandbox& 
       .signals =
           request.births == wire::SandboxBirths::possible ? sys::SignalScope::unscoped : sys::SignalScope::own_domain,
       .device_set = sandbox.device_set,
+      .cores = sandbox.cores.set(),
       .backstop = counted ? jail::LimitBackstop::cgroup : jail::LimitBackstop::rlimit,
       .nice = tree_.limits_cpu() ? 0 : kNiceWithoutGroups,
       .landlock_abi = landlock_abi_,

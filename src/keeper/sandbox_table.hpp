@@ -12,6 +12,7 @@
 #include "jail/jail.hpp"
 #include "jail/locks.hpp"
 #include "jail/stage.hpp"
+#include "keeper/cores.hpp"
 #include "keeper/poller.hpp"
 #include "sys/cgroup.hpp"
 
@@ -25,6 +26,7 @@ struct Sandbox {
   std::uint32_t root = 0;
   std::uint32_t uid = 0;
   std::uint32_t device_set = 0;
+  CoreShare cores;
   std::optional<sys::Cgroup> cgroup;
   jail::Jailed process;
   jail::Locks locks;  // for interpreters born into it later

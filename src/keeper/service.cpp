@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "jail/jail.hpp"
@@ -24,8 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using wire::KeeperWord;
-constexpr int kRemoveRetryMillis = 1;
-constexpr int kMemoryRecheckMillis = 2;
+constexpr int kRemoveRetryMillis = 1, kMemoryRecheckMillis = 2;
 constexpr std::chrono::seconds kMemoryRecheckFor{2};
 constexpr std::chrono::seconds kNoBirths{60};  // into a sandbox after a birth that timed out
 
@@ -60,6 +58,7 @@ class Service {
   ServiceOptions options_;
   FrontLink front_;
   Poller poller_;
+  Cores cores_ = Cores::of_this_process();
   SandboxTable sandboxes_{poller_};
   UserIds uids_{options_.first_uid, options_.uid_count};
   CgroupPool cgroups_{*options_.tree};
@@ -101,6 +100,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   }
   COVE_TRY(sandbox.uid, uids_.take());
   sandbox.device_set = free_device_set();
+  sandbox.cores = cores_.take(request.cpu_millis);
   auto input = plans_.input(request, sandbox, root);
   input.control_fd = control.get();
   const auto plan = jail::make_plan(input, sandbox.cgroup ? &*sandbox.cgroup : nullptr);
@@ -143,6 +143,7 @@ Result<> Service::adopt_sandbox(const wire::KeeperRequest& request) {
   if (sandboxes_.inits().contains(request.init_pid)) return fail(Errc::exists, "this init is another sandbox's");
   COVE_TRY(auto sandbox, adopt(request, *options_.tree));
   uids_.reserve(sandbox.uid);
+  sandbox.cores = cores_.take(request.cpu_millis);
   sandbox.locks = plans_.locks(request, sandbox);
   front_.send({.word = KeeperWord::created, .serial = request.serial}, &sandboxes_.add(std::move(sandbox)));
   return {};

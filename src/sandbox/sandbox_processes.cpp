@@ -86,7 +86,8 @@ void Sandbox::kill_everything() {
 }
 
 std::vector<std::string> Sandbox::environment(const ProcessRequest& request) const {
-  auto variables = guest::base_environment();
+  auto variables = guest::base_environment(
+      {.memory_bytes = record_.row.memory_bytes, .cpu_millis = record_.row.cpu_millis, .pids = record_.row.pids});
   if (request.terminal) guest::set_variable(variables, "TERM=xterm-256color");
   boost::system::error_code failed;
   if (const auto own = json::parse(record_.row.env_json, failed); !failed && own.is_object()) {

@@ -280,12 +280,12 @@ from probelib import *
 import sysconfig
 site = sysconfig.get_path('stdlib')
 for place in (site + '/json/__init__.py', site + '/planted.py', '/usr/local/bin/planted', '/etc/planted', '/planted', '/home/cove/planted', '/tmp/planted',
-              '/workspace/planted', '/dev/shm/planted', '/var/tmp/planted', '/cove/planted', '/opt/planted'):
+              '/workspace/planted', '/dev/shm/planted', '/var/tmp/planted', '/var/planted', '/mnt/data/planted', '/data/planted', '/app/planted', '/cove/planted', '/cove/stand-ins/planted', '/opt/planted'):
     tried(place, lambda: os.close(os.open(place, os.O_CREAT | os.O_WRONLY)))
 """
     first = code(plant).under("")
     writable = {path for path, errno in first.items() if errno is None}
-    assert writable == {"/home/cove/planted", "/tmp/planted", "/workspace/planted", "/dev/shm/planted"}
+    assert writable == {"/home/cove/planted", "/tmp/planted", "/workspace/planted", "/dev/shm/planted", "/var/tmp/planted", "/mnt/data/planted", "/data/planted", "/app/planted"}
     assert set(first.values()) - {None} <= {"EROFS", "EACCES"}
     look = "from probelib import *\n" + "".join(f"fact({path!r}, errno=None, there=os.path.lexists({path!r}))\n" for path in first)
     second = code(look)

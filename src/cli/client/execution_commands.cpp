@@ -172,7 +172,15 @@ Result<int> install(const InstallArguments& arguments) {
   COVE_CHECK(set_timeout(body, arguments.timeout));
   COVE_TRY(auto client, connect(arguments));
   const auto target = sandbox_target(arguments.id, "/dependencies").text();
-  COVE_TRY(const auto begun, client.ask(json_request("POST", target, body)));
+  auto answered = client.ask(json_request("POST", target, body));
+  // The server speaks of the field; who typed the command knows the flag.
+  constexpr std::string_view kField = "indexUrl";
+  if (!answered && answered.error().message.starts_with(kField)) {
+    auto error = answered.error();
+    error.message.replace(0, kField.size(), "--index");
+    return tl::unexpected<Error>(std::move(error));
+  }
+  COVE_TRY(const auto begun, std::move(answered));
   if (arguments.detach && arguments.json) COVE_CHECK(put_line(begun.body));
   if (arguments.detach) return 0;
   COVE_TRY(const auto status, watch(client, target, arguments.json));

@@ -181,7 +181,7 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
     COVE_CHECK(ask(shot, std::move(upload), copy_in));
     Feed nothing;
     COVE_CHECK(ask(shot, guest::file_protocol::command(wire::FileVerb::mkdir, workdir), nothing));
-    auto environment = guest::base_environment();
+    auto environment = guest::base_environment(share_of({}));
     for (const auto& [name, value] : request.environment)
       guest::set_variable(environment,
                           fmt::format("{}={}", std::string_view(name), text_of(request.environment, name)));

@@ -85,7 +85,7 @@ Result<Program> program_for(const RunOptions& options) {
 }
 
 std::vector<std::string> environment_for(const RunOptions& options) {
-  auto environment = guest::base_environment();
+  auto environment = guest::base_environment(share_of(options.limits));
   if (options.terminal) {
     const char* term = std::getenv("TERM");
     environment.push_back(std::string("TERM=") + (term == nullptr ? "xterm" : term));
