@@ -38,14 +38,15 @@ TEST(Excerpt, CutsNoCharacterInTwo) {
 }
 
 TEST(Share, GivesEachWhatItNeedsAsLongAsTheOtherKeepsHalf) {
+  using Sizes = std::pair<std::size_t, std::size_t>;
   const auto of = [](std::size_t first, std::size_t second) {
     const auto both = share(first, second, 100);
-    return std::pair(both.first, both.second);
+    return Sizes(both.first, both.second);
   };
-  EXPECT_EQ(of(30, 40), std::pair<std::size_t, std::size_t>(30, 40));
-  EXPECT_EQ(of(500, 10), std::pair<std::size_t, std::size_t>(90, 10));
-  EXPECT_EQ(of(10, 500), std::pair<std::size_t, std::size_t>(10, 90));
-  EXPECT_EQ(of(500, 500), std::pair<std::size_t, std::size_t>(50, 50));
+  EXPECT_EQ(of(30, 40), Sizes(30, 40));
+  EXPECT_EQ(of(500, 10), Sizes(90, 10));
+  EXPECT_EQ(of(10, 500), Sizes(10, 90));
+  EXPECT_EQ(of(500, 500), Sizes(50, 50));
 }
 
 }  // namespace
