@@ -361,14 +361,22 @@ const auto& table() {
 
       {"mcp.profile",
        choice,
-       "superset",
+       "auto",
        live,
        [](Config& c) -> auto& { return c.mcp.profile; },
-       "Result format of execute_code: for old and new clients (superset), one block per line of output (streaming), "
-       "or one per stream (batch)",
+       "Result format of execute_code: what the client's protocol revision expects (auto), for old and new clients at "
+       "once (superset), one block per line of output (streaming), one per stream with the code before it (batch), or "
+       "one per stream and short (concise)",
        0,
        0,
-       {"superset", "streaming", "batch"}},
+       {"auto", "superset", "streaming", "batch", "concise"}},
+      {"mcp.answer_text", size, "24K", live, [](Config& c) -> auto& { return c.mcp.answer_bytes; },
+       "Output in one concise answer; of more, the beginning and the end are shown, with a link to all of it", 1U << 10,
+       1U << 20},
+      {"mcp.all_tools", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.all_tools; },
+       "List every tool; otherwise clients of 2025-03-26 and later see the ten that models need, and may call the "
+       "others "
+       "all the same"},
       {"mcp.server_name", text, "cove", live, [](Config& c) -> auto& { return c.mcp.server_name; },
        "Server name reported to MCP clients"},
       {"mcp.timeout", duration, "30s", live, [](Config& c) -> auto& { return c.mcp.timeout; },
