@@ -178,8 +178,8 @@ def test_a_result_that_the_program_did_not_make_has_a_line_and_a_status_of_its_o
     (workdir / "result").write_text("old")
     run = run_json("--out", f"{path}:{workdir}/result", "--", "sh", "-c", program)
     assert (run.status, run.result["exit_code"], run.reason) == (123, 0, "exited")
-    assert run.stderr.decode() == f"cove: --out /workspace/{path}: the program made no such file\n"
-    assert run.result["out"][0]["error"] == "the program made no such file"
+    assert run.stderr.decode() == f"cove: --out /workspace/{path}: path not found: /workspace/{path}: the program did not make it\n"
+    assert run.result["out"][0]["error"].endswith("the program did not make it")
     assert (workdir / "result").read_text() == "old" and leftovers(workdir) == []
 
 

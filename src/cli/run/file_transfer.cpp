@@ -100,6 +100,21 @@ Result<bool> is_directory(OneShot& shot, const std::string& path) {
   return type != nullptr && *type == "directory";
 }
 
+// Whatever modes the program gave: no more than our caller's umask allows.
+void apply_umask(const std::string& directory) {
+  namespace fs = std::filesystem;
+  const auto mask = ::umask(0);
+  ::umask(mask);
+  std::error_code failed;
+  const auto walk = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator at(directory, walk, failed), end; !failed && at != end; at.increment(failed)) {
+    const auto& entry = *at;
+    if (entry.is_symlink(failed)) continue;
+    const auto allowed = entry.status(failed).permissions() & static_cast<fs::perms>(~mask & 0777U);
+    fs::permissions(entry.path(), allowed, failed);
+  }
+}
+
 // A directory comes out as an archive, which is unpacked beside its target and then takes its place.
 Result<std::uint64_t> get_directory(OneShot& shot, const HostFile& file, std::uint64_t max_bytes) {
   UniqueFd archive(::memfd_create("archive", MFD_CLOEXEC));
@@ -117,6 +132,7 @@ Result<std::uint64_t> get_directory(OneShot& shot, const HostFile& file, std::ui
     std::filesystem::remove_all(aside, ignored);
     return tl::unexpected<Error>(unpacked.error());
   }
+  apply_umask(aside);
   if (::rename(aside.c_str(), target.c_str()) != 0) {
     const auto failed = fail_errno(errno, "write {}", file.host_path);
     std::filesystem::remove_all(aside, ignored);

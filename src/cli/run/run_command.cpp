@@ -252,7 +252,7 @@ Attempt<RunReport> Run::attempt() {
     if (!copied) {
       // The helper inside has no errno to tell: those are of our side.
       out.missing = copied.error().code == Errc::not_found && copied.error().sys_errno == 0;
-      out.error = out.missing ? "the program made no such file" : copied.error().message;
+      out.error = copied.error().message + (out.missing ? ": the program did not make it" : "");
     }
     report.outs.push_back(std::move(out));
   }
