@@ -7,6 +7,8 @@
 namespace cove::jail {
 namespace {
 
+constexpr rlim_t kFileSlack = 64U << 10;
+
 void add_rlimit(Locks& locks, int resource, rlim_t soft, rlim_t hard) {
   // Hard limits are only ever lowered: inside containers there is no CAP_SYS_RESOURCE to raise one.
   rlimit now{};
@@ -34,7 +36,10 @@ Locks make_locks(const PlanInput& input) {
   // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
   add_rlimit(locks, RLIMIT_CORE, 1, 1);
   add_rlimit(locks, RLIMIT_NOFILE, 1024, 4096);
-  add_rlimit(locks, RLIMIT_FSIZE, input.limits.disk_bytes, input.limits.disk_bytes);
+  // Above the disk's size, so that a file that grows meets the full disk first (ENOSPC) and not SIGXFSZ. It still ends
+  // what would make a file that no disk of this size can hold.
+  const rlim_t largest = input.limits.disk_bytes + kFileSlack;
+  add_rlimit(locks, RLIMIT_FSIZE, largest, largest);
   add_rlimit(locks, RLIMIT_STACK, 8U << 20, 64U << 20);
   add_rlimit(locks, RLIMIT_MEMLOCK, 64U << 10, 64U << 10);
   add_rlimit(locks, RLIMIT_MSGQUEUE, 128U << 10, 128U << 10);  // one queue of the default size

@@ -124,12 +124,6 @@ std::string Kernel::how_it_died() const {
       return fmt::format("it exited with status {}", end->exit_status);
     case Reason::signalled:
       return fmt::format("it was killed by {}", guest::signal_name(end->signal));
-    case Reason::oom:
-      return "the sandbox's memory limit was reached";
-    case Reason::pids:
-      return "the sandbox's process limit was reached";
-    case Reason::disk:
-      return "the sandbox's storage is full";
     case Reason::timeout:
       return "it did not end in time, and not when it was interrupted";
     case Reason::cancelled:
@@ -158,6 +152,7 @@ void Kernel::die() {
     finish(last, {.status = ExecutionEnd::Status::error,
                   .reason = reason,
                   .note = note,
+                  .oom_kills = end ? end->oom_kills : 0,
                   .exit_status = end ? std::optional(end->exit_status) : std::nullopt,
                   .signal = end ? end->signal : 0});
   // What one of them did is not the others' end.

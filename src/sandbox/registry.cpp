@@ -5,6 +5,7 @@
 #include "async/deadline.hpp"
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "base/units.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -15,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kTickInterval{500};
 constexpr milliseconds kRetryInterval{500};
 constexpr std::size_t kMaxNamed = 10;
+constexpr std::size_t kMaxExpired = 1000;  // that are remembered
 
 std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
@@ -74,6 +76,7 @@ async::Task<> Registry::keep_time() {
       sandbox->tick();
       if (sandbox->expired()) {
         ++counters_.expired;
+        remember_expired(*sandbox);
         publish("expired", *sandbox);
         tasks_.spawn("expire a sandbox", remove(sandbox, "expired"));
         continue;
@@ -207,7 +210,22 @@ async::Task<Result<std::shared_ptr<Sandbox>>> Registry::find(std::string tenant,
     if (sandbox->purpose() == Purpose::throwaway) break;
     co_return sandbox;
   }
-  co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
+  co_return absent(key);
+}
+
+void Registry::remember_expired(const Sandbox& sandbox) {
+  if (sandbox.purpose() != Purpose::named) return;
+  if (expired_.size() >= kMaxExpired) expired_.pop_front();
+  expired_.emplace_back(Key(sandbox.tenant(), sandbox.name()), milliseconds(sandbox.row().ttl_ms));
+}
+
+// Whoever comes back to a sandbox of theirs learns what became of it.
+tl::unexpected<Error> Registry::absent(const Key& key) const {
+  const auto before =
+      std::find_if(expired_.rbegin(), expired_.rend(), [&](const auto& one) { return one.first == key; });
+  if (before == expired_.rend()) return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
+  return fail(Errc::not_found, fmt::format("sandbox not found: {}: it expired, {} after it was last used", key.second,
+                                           format_duration(before->second)));
 }
 
 std::shared_ptr<Sandbox> Registry::by_id(const std::string& id) const {

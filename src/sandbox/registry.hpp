@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -140,6 +141,8 @@ class Registry {
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
+  void remember_expired(const Sandbox& sandbox);
+  [[nodiscard]] tl::unexpected<Error> absent(const Key& key) const;
 
   async::TaskGroup& tasks_;
   store::Store& store_;
@@ -152,6 +155,7 @@ class Registry {
   Pool pool_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
+  std::deque<std::pair<Key, std::chrono::milliseconds>> expired_;  // the newest, with their TTL; for messages
   async::Signal sooner_;                                           // something may expire earlier than was thought
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // of events, by tenant
   Counters counters_;

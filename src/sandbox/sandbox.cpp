@@ -195,7 +195,12 @@ void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
 
 void Sandbox::tick() {
   processes_.on_tick();
-  if (active_ > 0) touch();  // also for a server that comes after us
+  const auto runs = [this](const auto& process) {
+    return record_.state == State::running && process->request().kind == ProcessKind::background && !process->end();
+  };
+  // A process that was left to itself is work that somebody wants done. A paused one does none.
+  const auto visible = processes_.visible();
+  if (active_ > 0 || std::ranges::any_of(visible, runs)) touch();  // also for a server that comes after us
 }
 
 async::Task<> Sandbox::destroy() {

@@ -95,6 +95,10 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void kill_everything();
 
   async::Task<Result<wire::KeeperReply>> inspect();
+  // Reads the counters, so that what comes next is not charged with what was refused before it.
+  async::Task<> refresh_counters();
+  // Returns when nobody reads them any more, or at that time.
+  async::Task<> counted(std::chrono::steady_clock::time_point until);
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
 
@@ -131,7 +135,6 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void on_frame(const wire::Frame& frame);
   void on_init_gone();
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
-  async::Task<> refresh_counters();
 
   enum class Interpreter { none, python, node };
   async::Task<Result<std::shared_ptr<Process>>> start_when_ready(ProcessRequest request, Interpreter interpreter);

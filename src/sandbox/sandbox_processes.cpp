@@ -66,7 +66,6 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
   if (!counted && process->request().kind != ProcessKind::internal) co_await self->refresh_counters();
 }
 
-// So that the next process is not charged with what was refused before it.
 async::Task<> Sandbox::refresh_counters() {
   const auto self = shared_from_this();
   counters_stale_ = true;
@@ -77,6 +76,12 @@ async::Task<> Sandbox::refresh_counters() {
   }
   reading_counters_ = false;
   changed_.notify_all();
+}
+
+async::Task<> Sandbox::counted(Clock::time_point until) {
+  const auto self = shared_from_this();
+  while (reading_counters_ && co_await changed_.wait_until(until)) {
+  }
 }
 
 void Sandbox::kill_everything() {
@@ -115,9 +120,7 @@ async::Task<Result<>> Sandbox::wait_until_ready(ProcessKind kind, std::function<
     if (abandoned && abandoned()) co_return fail(Errc::unavailable, "the request was abandoned");
     co_await changed_.wait_until(Clock::now() + kPollInterval);
   }
-  const auto counted = Clock::now() + kCountersTime;
-  while (reading_counters_ && kind != ProcessKind::internal && co_await changed_.wait_until(counted)) {
-  }
+  if (kind != ProcessKind::internal) co_await counted(Clock::now() + kCountersTime);
   if (record_.state == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (record_.state != State::running || !session_->connected()) co_return not_found(record_);
   if (kind == ProcessKind::background) co_return processes_.check_background_quota();

@@ -131,6 +131,13 @@ def test_files_of_the_system_can_be_read_and_a_fifo_does_not_hang(server, sandbo
     assert server.get(where(sandbox, "p"), timeout=10).status in (400, 403, 409)
 
 
+@pytest.mark.parametrize("path", ["sock", "/dev/tty", "p", "/dev/zero", "/dev/ptmx"])
+def test_what_is_no_regular_file_is_a_clear_400_however_it_is_downloaded(server, sandbox, path):
+    server.out(sandbox, "mkfifo p; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
+    for answer in (read(server, sandbox, path), server.get(at(sandbox, f"files/download?src={path}"))):
+        assert (answer.status, answer.code) == (400, "invalid") and "regular file" in answer.json["error"], answer
+
+
 # --- ranges and conditions
 
 @pytest.mark.parametrize("header, first, last", [

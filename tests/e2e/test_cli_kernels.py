@@ -25,6 +25,13 @@ def test_a_kernel_from_its_beginning_to_its_end(cli, sandbox):
     assert cli("kernel", "exec", sandbox, "k9", "-c", "1").status == 125
 
 
+def test_output_that_was_cut_is_told_of(cli, sandbox):
+    cli("kernel", "create", sandbox)
+    run = cli("kernel", "exec", sandbox, "k1", "-c", "print('x' * 1999999)")
+    assert (run.status, len(run.stdout)) == (0, 1 << 20)
+    assert run.err == f"cove: output truncated: {2_000_000 - (1 << 20)} bytes of stdout and 0 of stderr past the limit were dropped\n"
+
+
 def test_what_is_shown_and_files_as_code(cli, sandbox, workdir):
     cli("kernel", "create", sandbox)
     cell = workdir / "cell.py"

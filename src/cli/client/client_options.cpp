@@ -113,6 +113,12 @@ Result<json::object> object_of(const std::string& body) {
   return std::move(value.as_object());
 }
 
+void tell_note(const json::object& end) {
+  constexpr auto kNoted = std::to_array<std::string_view>({"exited", "signalled", "oom", "pids", "disk"});
+  const auto note = text_of(end, "note");
+  if (!note.empty() && std::ranges::find(kNoted, text_of(end, "reason")) != kNoted.end()) tell("{}", note);
+}
+
 std::int64_t number_of(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   boost::system::error_code failed;

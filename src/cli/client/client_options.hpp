@@ -41,6 +41,8 @@ Result<boost::json::object> object_of(const std::string& body);
 // Fields of an answer, with a harmless default when they are missing, as from a server of another version.
 using cove::json::text_of;
 std::int64_t number_of(const boost::json::object& object, std::string_view name);
+// Says on stderr what the server notes about the end of a command: a limit that was met, a crash.
+void tell_note(const boost::json::object& end);
 client::Request json_request(std::string method, std::string target, const boost::json::object& body);
 
 // "K=V" texts as an object. Errc::invalid names the option.

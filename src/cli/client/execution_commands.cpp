@@ -112,6 +112,19 @@ Result<json::object> fetch(client::Client& client, const GetArguments& arguments
   }
 }
 
+void tell_of_cut(const json::object& execution) {
+  for (const std::string stream : {"stdout", "stderr"}) {
+    const auto* cut = execution.if_contains(stream + "Truncated");
+    if (cut == nullptr || !cut->is_bool() || !cut->as_bool()) continue;
+    const auto* written = execution.if_contains(stream + "Bytes");
+    const auto shown = text_of(execution, stream).size();
+    if (written != nullptr)
+      tell("output truncated: {} of {} bytes of {} were kept", shown, number_of(execution, stream + "Bytes"), stream);
+    else
+      tell("output truncated: the first {} bytes of {} were kept", shown, stream);
+  }
+}
+
 Result<> get(const GetArguments& arguments) {
   COVE_TRY(auto client, connect(arguments));
   COVE_TRY(const auto execution, fetch(client, arguments));
@@ -120,8 +133,10 @@ Result<> get(const GetArguments& arguments) {
   COVE_CHECK(write_all(STDERR_FILENO, text_of(execution, "stderr")));
   const auto* value = execution.if_contains("returnValue");
   if (value != nullptr) COVE_CHECK(put_line(json::serialize(*value)));
+  tell_of_cut(execution);
   const auto* exit = execution.if_contains("exitCode");
   const auto* error = execution.if_contains("error");
+  if (const auto note = text_of(execution, "note"); !note.empty()) tell("{}", note);
   tell("{}{}{}", text_of(execution, "status"),
        exit != nullptr && exit->is_int64() ? fmt::format(", exit code {}", exit->as_int64()) : "",
        error != nullptr && error->is_string() ? fmt::format(": {}", text_of(execution, "error")) : "");

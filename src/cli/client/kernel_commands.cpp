@@ -122,15 +122,31 @@ Result<> show(const json::object& event) {
   return put_line(text_of(data->as_object(), "text/plain"));
 }
 
+void tell_of_cut(const json::object& end) {
+  const auto* cut = end.if_contains("truncated");
+  if (cut == nullptr || !cut->is_object()) return;
+  const auto& lost = cut->as_object();
+  const auto out = number_of(lost, "stdoutBytes");
+  const auto err = number_of(lost, "stderrBytes");
+  if (out + err > 0)
+    tell("output truncated: {} bytes of stdout and {} of stderr past the limit were dropped", out, err);
+  if (const auto displays = number_of(lost, "displays"); displays > 0)
+    tell("output truncated: {} displays past the limit were dropped", displays);
+}
+
 int status_of(const json::object& end) {
   const auto reason = text_of(end, "reason");
+  tell_of_cut(end);
   if (reason == "timeout") {
     tell("timed out after {} (raise --timeout to allow more)",
          format_duration(std::chrono::milliseconds(number_of(end, "durationMs"))));
     return 124;
   }
-  if (reason == "exited") return text_of(end, "status") == "ok" ? 0 : 1;
   const auto note = text_of(end, "note");
+  if (reason == "exited") {
+    if (!note.empty()) tell("{}", note);
+    return text_of(end, "status") == "ok" ? 0 : 1;
+  }
   tell("{}{}", reason, note.empty() ? "" : ": " + note);
   return kCoveFailed;
 }

@@ -74,7 +74,7 @@ int status_of(const json::object& end) {
          format_duration(std::chrono::milliseconds(number_of(end, "durationMs"))));
     return 124;
   }
-  if (reason == "oom") tell("killed: the sandbox's memory limit was reached");
+  tell_note(end);
   if (reason == "sandbox_gone") tell("the sandbox ended");
   if (reason == "shutdown") tell("the server is shutting down");
   return static_cast<int>(number_of(end, "exitCode")) & 0xff;

@@ -111,7 +111,9 @@ void describe(CLI::App& command, RunArguments& arguments) {
             ->take_all()
             ->allow_extra_args(false),
         "Files");
-  group(command.add_option("--out", arguments.outs, "PATH:HOST: copy a file out when it has ended; may be given again")
+  group(command
+            .add_option("--out", arguments.outs,
+                        "PATH:HOST: copy a file or directory out when it has ended; may be given again")
             ->expected(1)
             ->take_all()
             ->allow_extra_args(false),
@@ -143,7 +145,8 @@ void describe(CLI::App& command, RunArguments& arguments) {
   group(command.add_flag("-q,--quiet", arguments.quiet, "No line of our own on stderr when a limit ended the run"),
         "Output");
   command.footer(
-      "Exit status: the program's own; 124 timeout, 125 Cove itself failed, 126 not executable, 127 not found, 128+n "
+      "Exit status: the program's own; 123 --out names what it did not make, 124 timeout, 125 Cove itself failed, 126 "
+      "not executable, 127 not found, 128+n "
       "killed by signal n.\n"
       "Examples:\n"
       "  cove run -c 'print(6*7)'\n"

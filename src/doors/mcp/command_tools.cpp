@@ -101,6 +101,8 @@ void add_end(json::object& facts, const sandbox::Process& process) {
   facts["signal"] = end.signal == 0 || timed_out ? json::value(nullptr) : json::value(guest::signal_name(end.signal));
   facts["timed_out"] = timed_out;
   facts["duration_ms"] = end.wall.count();
+  if (end.oom_kills > 0) facts["oom_kills"] = end.oom_kills;
+  if (end.pids_refused > 0) facts["forks_refused"] = end.pids_refused;
   if (!end.note.empty()) facts["note"] = end.note;
 }
 
@@ -297,7 +299,9 @@ json::object end_schema(Properties properties, Names required) {
                           {"signal", nullable("string", "The signal that ended the process")},
                           {"timed_out", property("boolean", "")},
                           {"duration_ms", property("integer", "")},
-                          {"note", property("string", "Why the process ended, if it did not exit by itself")}});
+                          {"oom_kills", property("integer", "Processes that were killed for memory")},
+                          {"forks_refused", property("integer", "Forks over the process limit")},
+                          {"note", property("string", "Which limit was met, or why the process ended")}});
 }
 
 }  // namespace

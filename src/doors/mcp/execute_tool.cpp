@@ -163,6 +163,8 @@ json::object output_schema() {
                  {"more_files", property("boolean", "The run wrote more files than are listed")},
                  {"images", property("integer", "Number of images in this answer")},
                  {"error", schema({{"type", text}, {"message", text}}, {"type", "message"})},
+                 {"oom_kills", property("integer", "Processes that were killed for memory")},
+                 {"forks_refused", property("integer", "Forks over the process limit")},
                  {"note", property("string", "Remarks about the run, such as why it was stopped")},
                  {"not_utf8", property("boolean", "Bytes that are not UTF-8 were replaced")}},
                 {"exit_code", "stdout", "stderr", "duration_ms", "timed_out", "session_id"});

@@ -115,6 +115,8 @@ class Blocks {
                      {"execution_id", about_.execution_id},
                      {"files", files()}};
     if (!about_.filename.empty()) all["filename"] = about_.filename;
+    if (record_.oom_kills > 0) all["oom_kills"] = record_.oom_kills;
+    if (record_.forks_refused > 0) all["forks_refused"] = record_.forks_refused;
     if (!record_.images.empty()) all["images"] = record_.images.size();
     if (record_.not_started) all["error"] = {{"type", "RuntimeMissing"}, {"message", record_.notes.back()}};
     if (!record_.error_type.empty()) all["error"] = {{"type", record_.error_type}, {"message", record_.error_message}};

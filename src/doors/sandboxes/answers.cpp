@@ -248,6 +248,12 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
   };
 }
 
+void add_limits_met(json::object& to, const sandbox::ProcessEnd& end) {
+  if (end.oom_kills > 0) to["oomKills"] = end.oom_kills;
+  if (end.pids_refused > 0) to["forksRefused"] = end.pids_refused;
+  if (!end.note.empty()) to["note"] = replace_invalid_utf8(end.note);
+}
+
 json::object end_fields(const sandbox::ProcessEnd& end) {
   json::object object{{"exitCode", end.exit_status}, {"signal", nullptr}, {"reason", name_of(end.reason)}};
   if (end.signal != 0) object["signal"] = guest::signal_name(end.signal);
@@ -255,6 +261,7 @@ json::object end_fields(const sandbox::ProcessEnd& end) {
   object["cpuMs"] = end.cpu.count();
   object["stdoutBytes"] = end.out_bytes;
   object["stderrBytes"] = end.err_bytes;
+  add_limits_met(object, end);
   return object;
 }
 

@@ -46,6 +46,7 @@ json::object result_of(const sandbox::Process& process, const Services& services
   object["reason"] = name_of(end.reason);
   if (end.signal != 0) object["signal"] = guest::signal_name(end.signal);
   object["cpuMs"] = end.cpu.count();
+  add_limits_met(object, end);
   object["processId"] = sandbox::process_id(process.number());
   if (auto missing = degraded(services.registry.enforcement()); !missing.empty())
     object["degraded"] = std::move(missing);
