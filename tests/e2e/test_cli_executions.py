@@ -2,6 +2,7 @@
 import json
 
 import pytest
+from conftest import wait_until
 from receiver import Stand, index_page, wheel
 from server import Server
 
@@ -50,3 +51,11 @@ def test_install(cli, server):
     assert failed.status == 1 and failed.result["status"] == "failed" and "404" in failed.result["error"]
     assert cli("install", sandbox, "cove-none").err.rstrip().endswith("the index answered 404 for cove-none")
     assert cli("install", sandbox, "../x").status == 1
+
+
+def test_output_so_far_and_output_as_it_comes(cli, sandbox):
+    eid = cli("executions", "submit", sandbox, "--lang", "sh", "-c", "echo first; sleep 3; echo last").out.strip()
+    assert wait_until(lambda: cli("executions", "get", sandbox, eid).out.startswith("first\n"))
+    assert "running" in cli("executions", "get", sandbox, eid).err or "completed" in cli("executions", "get", sandbox, eid).err
+    followed = cli("executions", "get", "-f", sandbox, eid)
+    assert followed.out == "first\nlast\n" and "completed, exit code 0" in followed.err
