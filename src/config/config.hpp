@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -60,6 +61,11 @@ struct SandboxLimits {
   std::chrono::milliseconds ttl{}, max_ttl{};
   std::chrono::milliseconds orphan_grace{};
   bool strict_images = false;
+
+  // Of a sandbox that asks for no disk space. Without a setting: half of its memory, which holds its files.
+  [[nodiscard]] std::uint64_t disk_for(std::uint64_t memory) const {
+    return disk_bytes != 0 ? disk_bytes : std::min(memory / 2, max_disk_bytes);
+  }
   bool operator==(const SandboxLimits&) const = default;
 };
 

@@ -36,9 +36,9 @@ Locks make_locks(const PlanInput& input) {
   // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
   add_rlimit(locks, RLIMIT_CORE, 1, 1);
   add_rlimit(locks, RLIMIT_NOFILE, 1024, 4096);
-  // Above the disk's size, so that a file that grows meets the full disk first (ENOSPC) and not SIGXFSZ. It still ends
-  // what would make a file that no disk of this size can hold.
-  const rlim_t largest = input.limits.disk_bytes + kFileSlack;
+  // Above the disk's size, also one that it may be given later, so that a file that grows meets the full disk first
+  // (ENOSPC) and not SIGXFSZ. It still ends what would make a file that no disk of this size can hold.
+  const rlim_t largest = std::max(input.limits.disk_bytes, input.raisable.disk_bytes) + kFileSlack;
   add_rlimit(locks, RLIMIT_FSIZE, largest, largest);
   add_rlimit(locks, RLIMIT_STACK, 8U << 20, 64U << 20);
   add_rlimit(locks, RLIMIT_MEMLOCK, 64U << 10, 64U << 10);
@@ -47,8 +47,10 @@ Locks make_locks(const PlanInput& input) {
   add_rlimit(locks, RLIMIT_RTPRIO, 0, 0);
   // Counted per user namespace since 5.14, so a true limit on this sandbox alone. Beside a control group it stands a
   // little higher, because only the group counts what it refused.
-  const rlim_t slack = input.backstop == LimitBackstop::cgroup ? 16 : 0;
-  add_rlimit(locks, RLIMIT_NPROC, input.limits.pids + slack, input.limits.pids + slack);
+  const rlim_t processes = input.backstop == LimitBackstop::cgroup
+                               ? std::max(input.limits.pids, input.raisable.pids) + 16
+                               : input.limits.pids;
+  add_rlimit(locks, RLIMIT_NPROC, processes, processes);
   // Private writable memory, not address space: what a runtime reserves and never touches costs nothing.
   if (input.backstop == LimitBackstop::rlimit)
     add_rlimit(locks, RLIMIT_DATA, input.limits.memory_bytes, input.limits.memory_bytes);

@@ -38,10 +38,10 @@ struct Root {
 
 // What a sandbox may use. Every number is enforced or the create fails.
 struct Limits {
-  std::uint64_t memory_bytes = 512ULL << 20;
-  std::uint64_t disk_bytes = 256ULL << 20;
+  std::uint64_t memory_bytes = 1ULL << 30;
+  std::uint64_t disk_bytes = 512ULL << 20;
   std::uint64_t inodes = 65536;
-  std::uint32_t pids = 64;
+  std::uint32_t pids = 256;
   std::uint32_t cpu_millis = 1000;
 };
 
@@ -66,9 +66,17 @@ struct Plan {
   std::size_t join_count = 0;
 };
 
+// How far a sandbox's limits may be raised while it lives. An rlimit cannot be raised again, so where a control group
+// and the size of the storage hold the limits, the rlimits behind them stand here.
+struct Raisable {
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t pids = 0;
+};
+
 struct PlanInput {
   const Root& root;
   Limits limits;
+  Raisable raisable;
   uid_t uid;
   gid_t gid;
   TerminalSupport terminal;

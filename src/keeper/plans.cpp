@@ -25,6 +25,7 @@ jail::PlanInput Plans::input(const wire::KeeperRequest& request, const Sandbox& 
                  .inodes = request.inodes,
                  .pids = request.pids,
                  .cpu_millis = request.cpu_millis},
+      .raisable = {.disk_bytes = request.max_disk_bytes, .pids = request.max_pids},
       .uid = sandbox.uid,
       .gid = sandbox.uid,
       .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available

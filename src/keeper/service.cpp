@@ -11,6 +11,7 @@
 #include "keeper/adoption.hpp"
 #include "keeper/cgroup_pool.hpp"
 #include "keeper/front_link.hpp"
+#include "keeper/live_limits.hpp"
 #include "keeper/plans.hpp"
 #include "keeper/poller.hpp"
 #include "keeper/sandbox_table.hpp"
@@ -41,7 +42,6 @@ class Service {
   Result<> sweep();
   Result<> freeze(Sandbox& sandbox, std::chrono::milliseconds lease);
   Result<> thaw(Sandbox& sandbox);
-  std::uint32_t free_device_set();
 
   // Events.
   void handle(Poller::Event event);
@@ -67,16 +67,6 @@ class Service {
   std::map<std::uint32_t, SandboxId> births_;  // pending, by serial
 };
 
-// A set that no living sandbox has. When all are taken the first is shared: the nodes are the same, but a lock on one
-// of them is then seen by both.
-std::uint32_t Service::free_device_set() {
-  const auto taken = sandboxes_.device_sets();
-  for (std::uint32_t set = 0; set < options_.device_sets; ++set) {
-    if (!taken.contains(set)) return set;
-  }
-  return 0;
-}
-
 Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
   if (sandboxes_.find(request.id) != nullptr) return fail(Errc::exists, "a sandbox of this id exists");
@@ -99,7 +89,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
         {.memory_bytes = request.memory_bytes, .pids = request.pids, .cpu_millis = request.cpu_millis}));
   }
   COVE_TRY(sandbox.uid, uids_.take());
-  sandbox.device_set = free_device_set();
+  sandbox.device_set = sandboxes_.free_device_set(options_.device_sets);
   sandbox.cores = cores_.take(request.cpu_millis);
   auto input = plans_.input(request, sandbox, root);
   input.control_fd = control.get();
@@ -181,7 +171,8 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
   using wire::KeeperVerb;
   const auto needs_sandbox = [&] {
     return request.verb == KeeperVerb::destroy || request.verb == KeeperVerb::pause ||
-           request.verb == KeeperVerb::resume || request.verb == KeeperVerb::inspect;
+           request.verb == KeeperVerb::resume || request.verb == KeeperVerb::inspect ||
+           request.verb == KeeperVerb::relimit;
   };
   auto* sandbox = needs_sandbox() ? sandboxes_.find(request.id) : nullptr;
   if (needs_sandbox() && sandbox == nullptr)
@@ -217,6 +208,10 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       break;
     case KeeperVerb::resume:
       done = thaw(*sandbox);
+      break;
+    case KeeperVerb::relimit:
+      done = change_limits(*sandbox, *options_.tree, request);
+      if (done) sandbox->locks = plans_.locks(request, *sandbox);  // of what is born into it from now on
       break;
     case KeeperVerb::inspect:
       break;

@@ -1,6 +1,7 @@
 #include "sandbox/kernel.hpp"
 
 #include "base/clock.hpp"
+#include "base/log_fields.hpp"
 #include "sandbox/poll_interval.hpp"
 
 namespace cove::sandbox {
@@ -147,6 +148,8 @@ void Kernel::die() {
   if (reason == Reason::timeout && end && end->reason == Reason::oom) reason = Reason::oom;
   if (reason == Reason::exited || reason == Reason::signalled) reason = Reason::kernel_died;
   const auto note = how_it_died();
+  if (!ending_ && reason != Reason::sandbox_gone && reason != Reason::shutdown)
+    sandbox_->note("kernel died", fmt::format("kernel={} reason={}", id(), log_value(note)));
   stopping_.reset();
   if (const auto last = std::exchange(running_, nullptr))
     finish(last, {.status = ExecutionEnd::Status::error,

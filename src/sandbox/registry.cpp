@@ -4,6 +4,7 @@
 
 #include "async/deadline.hpp"
 #include "base/clock.hpp"
+#include "base/log_fields.hpp"
 #include "base/random.hpp"
 #include "base/units.hpp"
 
@@ -20,6 +21,26 @@ constexpr std::size_t kMaxExpired = 1000;  // that are remembered
 
 std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
+}
+
+// " key=value" for each member of an event's data.
+std::string fields_of(const std::string& data_json) {
+  std::string fields;
+  boost::system::error_code failed;
+  const auto data = boost::json::parse(data_json, failed);
+  if (failed || !data.is_object()) return fields;
+  for (const auto& [name, value] : data.as_object()) {
+    const auto text = value.is_string() ? std::string(value.as_string()) : boost::json::serialize(value);
+    fields += fmt::format(" {}={}", std::string_view(name), log_value(text));
+  }
+  return fields;
+}
+
+Result<> check_memory(const Quotas& quotas, std::uint64_t memory) {
+  if (quotas.memory_bytes == 0 || memory <= quotas.memory_bytes) return {};
+  return fail(Errc::quota,
+              fmt::format("this tenant's sandboxes may have at most {} of memory in total: {} would be more",
+                          format_size(quotas.memory_bytes), format_size(memory)));
 }
 
 }  // namespace
@@ -40,7 +61,9 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
                .templates = templates_,
                .run_dir = run_dir,
                .zygotes = ZygoteGroups(options_.zygotes),
-               .orphan_grace = options_.orphan_grace},
+               .orphan_grace = options_.orphan_grace,
+               .note = options_.note,
+               .raisable = options_.raisable},
       pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
       sooner_(executor),
       boot_id_(boot_id()) {}
@@ -54,6 +77,9 @@ void Registry::on_notice(const wire::KeeperReply& notice) {
   }
   // OOM kills before a command began are not that command's.
   found->second->update_counters(notice);
+  if (notice.word == wire::KeeperWord::out_of_memory)
+    found->second->note("out of memory: the kernel killed a process",
+                        fmt::format("memory={}", format_size(found->second->row().memory_bytes)));
   if (died) tasks_.spawn("remove a dead sandbox", lose(found->second));
 }
 
@@ -93,20 +119,30 @@ Result<> Registry::check_quotas(const CreateRequest& request, const Quotas& quot
   if (by_id_.size() >= options_.max_sandboxes)
     return fail(Errc::quota,
                 fmt::format("the server's limit of {} sandboxes is reached: delete one first", options_.max_sandboxes));
-  std::uint32_t count = 0;
-  std::uint64_t memory = request.limits.memory_bytes;
-  for (const auto& [key, sandbox] : by_name_) {
-    if (key.first != request.tenant) continue;
-    ++count;
-    memory += sandbox->row().memory_bytes;
-  }
-  if (quotas.sandboxes != 0 && count >= quotas.sandboxes)
+  const auto count =
+      std::ranges::count_if(by_name_, [&](const auto& entry) { return entry.first.first == request.tenant; });
+  if (quotas.sandboxes != 0 && std::cmp_greater_equal(count, quotas.sandboxes))
     return fail(Errc::quota,
                 fmt::format("this tenant's limit of {} sandboxes is reached: delete one first", quotas.sandboxes));
-  if (quotas.memory_bytes != 0 && memory > quotas.memory_bytes)
-    return fail(Errc::quota, fmt::format("this tenant's sandboxes may have at most {} bytes of memory in total",
-                                         quotas.memory_bytes));
-  return {};
+  return check_memory(quotas, memory_of(request.tenant, nullptr) + request.limits.memory_bytes);
+}
+
+std::uint64_t Registry::memory_of(const std::string& tenant, const Sandbox* without) const {
+  std::uint64_t memory = 0;
+  for (const auto& [key, sandbox] : by_name_) {
+    if (key.first == tenant && sandbox.get() != without) memory += sandbox->row().memory_bytes;
+  }
+  return memory;
+}
+
+async::Task<Result<>> Registry::set_limits(std::shared_ptr<Sandbox> sandbox, SandboxLimits limits, Quotas quotas) {
+  const auto others = memory_of(sandbox->tenant(), sandbox.get());
+  if (auto allowed = check_memory(quotas, others + limits.memory_bytes); !allowed) co_return allowed;
+  if (auto done = co_await sandbox->set_limits(limits); !done) co_return done;
+  publish("updated", *sandbox,
+          fmt::format(R"({{"memoryBytes": {}, "diskBytes": {}, "pids": {}, "cpuMillis": {}}})", limits.memory_bytes,
+                      limits.disk_bytes, limits.pids, limits.cpu_millis));
+  co_return Result<>();
 }
 
 // For the pool: made before anybody asked for it.
@@ -340,6 +376,7 @@ std::shared_ptr<async::Signal> Registry::events_of(const std::string& tenant) {
 // An event that cannot be written is lost, and the log says so; nothing else waits for it.
 void Registry::publish(std::string_view type, const Sandbox& sandbox, std::string data_json) {
   if (sandbox.purpose() == Purpose::throwaway) return;
+  sandbox.note(fmt::format("sandbox {}", type), fmt::format("pod={}{}", sandbox.row().pod_name, fields_of(data_json)));
   const store::EventRow event{.at_unix_ms = unix_millis(),
                               .tenant = sandbox.tenant(),
                               .type = std::string(type),

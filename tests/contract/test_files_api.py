@@ -235,7 +235,7 @@ def test_a_list_is_sorted_and_as_deep_as_asked(server, sandbox):
     assert paths(path="z") == []
 
 
-@pytest.mark.parametrize("query, status", [("depth=0", 400), ("depth=x", 400), ("depth=1001", 400), ("path=missing", 404), ("path=", 400)])
+@pytest.mark.parametrize("query, status", [("depth=0", 400), ("depth=x", 400), ("depth=1001", 400), ("path=missing", 404)])
 def test_a_list_that_cannot_be_is_refused(server, sandbox, query, status):
     assert server.get(at(sandbox, f"files/list?{query}")).status == status
 
@@ -346,3 +346,9 @@ def test_many_file_requests_at_once(server, sandbox):
     for thread in threads:
         thread.join(60)
     assert failures == []
+
+
+def test_an_empty_path_lists_the_workspace_as_none_does(server, sandbox):
+    server.out(sandbox, "touch here")
+    both = [server.get(at(sandbox, f"files/list?{query}depth=1")).json for query in ("path=&", "")]
+    assert both[0] == both[1] and any(entry["path"].endswith("here") for entry in both[0]["entries"])

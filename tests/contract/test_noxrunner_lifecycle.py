@@ -95,7 +95,7 @@ def test_a_repeat_with_other_limits_or_image_succeeds_and_keeps_the_first(server
     ("memoryLimit", "100000k", "memoryBytes", 100_000_000), ("memoryLimit", "134217728000m", "memoryBytes", 128 << 20), ("memoryLimit", "1G", "memoryBytes", 10**9),
     ("cpuLimit", "1", "cpuMillis", 1000), ("cpuLimit", "500m", "cpuMillis", 500), ("cpuLimit", "0.25", "cpuMillis", 250), ("cpuLimit", "1500m", "cpuMillis", 1500),
     ("ephemeralStorageLimit", "64Mi", "diskBytes", 64 << 20), ("ephemeralStorageLimit", "100M", "diskBytes", 100_000_000),
-    ("memoryLimit", "", "memoryBytes", 512 << 20), ("cpuLimit", "", "cpuMillis", 1000),
+    ("memoryLimit", "", "memoryBytes", 1 << 30), ("cpuLimit", "", "cpuMillis", 1000),
 ])
 def test_a_quantity_is_read_as_kubernetes_writes_it(server, name, field, given, limit, want):
     answer = server.put(at(name), {field: given})

@@ -2,7 +2,7 @@
 import json
 
 import pytest
-from conftest import cove
+from conftest import cove, wait_until
 from receiver import Stand, index_page, wheel
 from server import Server, at
 
@@ -66,3 +66,11 @@ def test_the_public_index_is_the_one_that_pip_names():
     # Rewritten when it is read, so that a wrong one is refused at the start.
     refused = cove("serve", "--listen", "127.0.0.1:0", "--dependencies-index=privat")
     assert refused.status != 0 and 'neither "public" nor an http or https URL' in refused.err
+
+
+def test_output_so_far_and_output_as_it_comes(cli, sandbox):
+    eid = cli("executions", "submit", sandbox, "--lang", "sh", "-c", "echo first; sleep 3; echo last").out.strip()
+    assert wait_until(lambda: cli("executions", "get", sandbox, eid).out.startswith("first\n"))
+    assert "running" in cli("executions", "get", sandbox, eid).err or "completed" in cli("executions", "get", sandbox, eid).err
+    followed = cli("executions", "get", "-f", sandbox, eid)
+    assert followed.out == "first\nlast\n" and "completed, exit code 0" in followed.err

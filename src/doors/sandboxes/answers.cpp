@@ -206,9 +206,7 @@ std::uint64_t first_event(const http::Request& request, std::uint64_t asked) {
 
 json::array degraded(const keeper::Enforcement& enforced) {
   json::array missing;
-  if (!enforced.memory) missing.emplace_back("memory");
-  if (!enforced.cpu) missing.emplace_back("cpus");
-  if (!enforced.pids) missing.emplace_back("pids");
+  for (const auto& limit : keeper::not_enforced(enforced)) missing.emplace_back(limit);
   return missing;
 }
 
