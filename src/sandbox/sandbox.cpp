@@ -26,6 +26,14 @@ tl::unexpected<Error> ours(const Error& error, std::string_view what) {
   return fail(Errc::io, std::string(what));
 }
 
+// A process that was left to itself is work that somebody wants done. A paused one does none.
+bool works(const SandboxRecord& record, const ProcessTable& processes) {
+  const auto visible = processes.visible();
+  return record.state == State::running && std::ranges::any_of(visible, [](const auto& process) {
+           return process->request().kind == ProcessKind::background && !process->end();
+         });
+}
+
 }  // namespace
 
 Sandbox::Sandbox(SandboxContext& context, store::SandboxRow row, Purpose purpose)
@@ -99,7 +107,7 @@ void Sandbox::persist_expiry() {
 }
 
 bool Sandbox::expired() const {
-  return expiry_is_fixed() && boot_time() >= expires_boot_;
+  return expiry_is_fixed() && boot_time() >= expires_boot_ && !(renewable() && works(record_, processes_));
 }
 
 std::int64_t Sandbox::expires_unix_ms() const {
@@ -205,12 +213,7 @@ void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
 
 void Sandbox::tick() {
   processes_.on_tick();
-  const auto runs = [this](const auto& process) {
-    return record_.state == State::running && process->request().kind == ProcessKind::background && !process->end();
-  };
-  // A process that was left to itself is work that somebody wants done. A paused one does none.
-  const auto visible = processes_.visible();
-  if (active_ > 0 || std::ranges::any_of(visible, runs)) touch();  // also for a server that comes after us
+  if (active_ > 0 || works(record_, processes_)) touch();  // also for a server that comes after us
 }
 
 async::Task<> Sandbox::destroy() {
