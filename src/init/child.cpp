@@ -75,6 +75,18 @@ constexpr int kReport = 4;  // in the child, until it is its program
 rlimit program_descriptors{};  // of what is started here
 cpu_set_t program_cores{};     // the same
 
+// Init's own hard limits leave room for the keeper to raise its soft ones while the sandbox lives. Nothing that init
+// starts has that room: for it the soft limits of this moment are the hard ones.
+bool fix_limits() {
+  for (const auto resource : {RLIMIT_NPROC, RLIMIT_FSIZE}) {
+    rlimit own{};
+    if (::getrlimit(resource, &own) != 0) return false;
+    own.rlim_max = own.rlim_cur;
+    if (::setrlimit(resource, &own) != 0) return false;
+  }
+  return true;
+}
+
 struct ChildEnds {
   int in;
   int out;
@@ -84,6 +96,7 @@ struct ChildEnds {
 };
 
 [[noreturn]] void become(const wire::Spawn& spawn, const ChildEnds& ends) {
+  if (!fix_limits()) give_up(ends.report, wire::SpawnStage::fork, errno);
   ::setsid();
   if (spawn.terminal == wire::Terminal::yes && ::ioctl(ends.in, TIOCSCTTY, 0) != 0)
     give_up(ends.report, wire::SpawnStage::terminal, errno);
@@ -127,6 +140,7 @@ struct ChildEnds {
 // Lives as long as anything the process started: orphans below it become its children and not init's, so that the tree
 // stays one. It holds nothing but its pipe to init.
 [[noreturn]] void supervise(pid_t watched, int status_fd) {
+  [[maybe_unused]] const bool fixed = fix_limits();  // it starts nothing; its process checked it as well
   const bool moved = ::dup3(status_fd, 3, O_CLOEXEC) == 3 || status_fd == 3;
   ::syscall(SYS_close_range, 4, ~0U, 0);
   for (int fd = 0; fd < 3; ++fd) ::close(fd);

@@ -66,12 +66,15 @@ struct Plan {
   std::size_t join_count = 0;
 };
 
-// How far a sandbox's limits may be raised while it lives. An rlimit cannot be raised again, so where a control group
-// and the size of the storage hold the limits, the rlimits behind them stand here.
+// How far a sandbox's limits may be raised while it lives. A hard rlimit cannot be raised again, so that of init, and
+// of init alone, stands here; its soft ones, which everything it starts has as hard ones, are the limits.
 struct Raisable {
   std::uint64_t disk_bytes = 0;
   std::uint32_t pids = 0;
 };
+
+// How far the rlimit on processes stands above a limit that a control group counts.
+inline constexpr std::uint32_t kProcessSlack = 16;
 
 struct PlanInput {
   const Root& root;
@@ -88,7 +91,7 @@ struct PlanInput {
   int landlock_abi;
   int control_fd;
 };
-// Those of the plan alone, for who enters a sandbox that exists.
+// For who enters a sandbox that exists: every limit is a hard one.
 Locks make_locks(const PlanInput& input);
 Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup);
 

@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include <array>
 
 #include "base/units.hpp"
 #include "sys/mount.hpp"
@@ -52,6 +55,29 @@ Result<> resize(int storage, std::uint64_t bytes) {
   return fail_errno(errno, "resize the sandbox's storage");
 }
 
+// What init starts from now on has these as its hard limits (src/init/child.cpp).
+struct InitLimit {
+  __rlimit_resource resource;
+  rlim_t value;
+  const char* name;
+};
+
+Result<> check_room_of_init(pid_t init, const InitLimit& wanted) {
+  rlimit now{};
+  if (::prlimit(init, wanted.resource, nullptr, &now) != 0) return fail_errno(errno, "read a limit of init");
+  if (wanted.value <= now.rlim_max) return {};
+  return fail(Errc::conflict, fmt::format("{} can be raised to {} at most while this sandbox lives", wanted.name,
+                                          static_cast<std::uint64_t>(now.rlim_max)));
+}
+
+Result<> limit_init(pid_t init, const InitLimit& wanted) {
+  rlimit now{};
+  if (::prlimit(init, wanted.resource, nullptr, &now) != 0) return fail_errno(errno, "read a limit of init");
+  now.rlim_cur = wanted.value;
+  if (::prlimit(init, wanted.resource, &now, nullptr) != 0) return fail_errno(errno, "set a limit of init");
+  return {};
+}
+
 }  // namespace
 
 Result<> change_limits(Sandbox& sandbox, const sys::CgroupTree& tree, const wire::KeeperRequest& request) {
@@ -68,9 +94,15 @@ Result<> change_limits(Sandbox& sandbox, const sys::CgroupTree& tree, const wire
   if (now.processes > request.pids)
     return fail(Errc::conflict, fmt::format("{} processes and threads are there, more than the {} asked for",
                                             now.processes, request.pids));
+  const std::array<InitLimit, 2> init_limits{
+      {{RLIMIT_FSIZE, request.disk_bytes, "disk"}, {RLIMIT_NPROC, request.pids + rlim_t{jail::kProcessSlack}, "pids"}}};
+  for (const auto& limit : init_limits) COVE_CHECK(check_room_of_init(sandbox.process.pid, limit));
   COVE_CHECK(resize(storage.get(), request.disk_bytes));
   auto limited = sandbox.cgroup->limit(
       tree, {.memory_bytes = request.memory_bytes, .pids = request.pids, .cpu_millis = request.cpu_millis});
+  for (const auto& limit : init_limits) {
+    if (limited) limited = limit_init(sandbox.process.pid, limit);
+  }
   if (!limited) [[maybe_unused]]
     const auto undone = resize(storage.get(), before.size);
   return limited;

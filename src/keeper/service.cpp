@@ -100,7 +100,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
     return tl::unexpected<Error>(started.error());
   }
   sandbox.process = std::move(*started);
-  sandbox.locks = plan.locks;
+  sandbox.locks = plans_.locks(request, sandbox);
   if (sandbox.cgroup) sandbox.cgroup->forget_join_fds();
   sandboxes_.add(std::move(sandbox));
   return {};

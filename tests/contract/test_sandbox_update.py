@@ -1,4 +1,6 @@
 """Limits of a sandbox that lives, and what is said about a request that could not have all it asked for."""
+import json
+
 import pytest
 from conftest import wait_until
 from hostile import Tenant, make_key
@@ -27,6 +29,26 @@ def test_limits_of_a_sandbox_that_lives_are_changed_and_hold(server, box):
     server.out(box, "rm big")
     made = int(server.sh(box, "for i in $(seq 90); do sleep 20 >/dev/null 2>&1 & done; ls -d /proc/[0-9]* | wc -l")["stdout"])
     assert 64 < made <= 100, "more processes than at first"
+
+
+HARD = "import resource, json; print(json.dumps([resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_NPROC)]))"
+RAISE = "import resource\nfor pid in (0, 1):\n    try: resource.prlimit(pid, resource.RLIMIT_NPROC, (4000, 4000)); print('raised')\n    except (OSError, ValueError): print('refused')"
+
+
+@pytest.mark.parametrize("start", ["exec", "kernel"])
+def test_no_program_has_room_above_its_limits(server, box, start):
+    """Init's own hard limits leave room for a change; what it starts, and what is born beside it, has none."""
+    def run(code):
+        if start == "exec":
+            return server.out(box, f"python3 - <<'E'\n{code}\nE")
+        kernel = server.post(at(box, "kernels"), {}).json["id"]
+        return server.post(at(box, f"kernels/{kernel}/execute"), {"code": code}).json["stdout"]
+
+    assert json.loads(run(HARD)) == [[128 << 20, 128 << 20], [80, 80]]
+    assert run(RAISE) == "refused\nrefused\n"
+    assert patch(server, box, memoryLimit="512Mi", pidsLimit=100).status == 200
+    assert json.loads(run(HARD)) == [[256 << 20, 256 << 20], [116, 116]]
+    assert run(RAISE) == "refused\nrefused\n"
 
 
 def test_what_was_changed_outlives_the_server(tmp_path):
