@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -72,8 +71,6 @@ class Registry {
     store::TemplateRow host_template;
     templates::Templates::Ask ask_builder;
     std::function<std::chrono::milliseconds()> orphan_grace = [] { return std::chrono::minutes(5); };
-    std::function<void(std::string_view line)> note = [](std::string_view) {};
-    std::function<RaisableLimits()> raisable = [] { return RaisableLimits{}; };
   };
   using Log = std::function<void(std::string_view line)>;
 
@@ -100,8 +97,6 @@ class Registry {
   async::Task<Result<std::shared_ptr<Sandbox>>> find(std::string tenant, std::string name);
   // By SandboxRow::id, of any tenant; nullptr when there is none.
   [[nodiscard]] std::shared_ptr<Sandbox> by_id(const std::string& id) const;
-  // Gives it other limits and publishes that. Errc::quota when its tenant may not have that much memory.
-  async::Task<Result<>> set_limits(std::shared_ptr<Sandbox> sandbox, SandboxLimits limits, Quotas quotas);
   // Returns when nothing of it is left.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
@@ -145,10 +140,6 @@ class Registry {
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
-  void remember_expired(const Sandbox& sandbox);
-  [[nodiscard]] tl::unexpected<Error> absent(const Key& key) const;
-  // Of a tenant's sandboxes, without this one.
-  [[nodiscard]] std::uint64_t memory_of(const std::string& tenant, const Sandbox* without) const;
 
   async::TaskGroup& tasks_;
   store::Store& store_;
@@ -161,7 +152,6 @@ class Registry {
   Pool pool_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
-  std::deque<std::pair<Key, std::chrono::milliseconds>> expired_;  // the newest, with their TTL; for messages
   async::Signal sooner_;                                           // something may expire earlier than was thought
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // of events, by tenant
   Counters counters_;

@@ -67,5 +67,4 @@ def prepare(modules):
     _kernel = _new_kernel()
     warm.rehearse(_kernel)
     birth.remember_generators()
-    birth.remember_blas()
     warm.settle()
