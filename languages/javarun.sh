@@ -2,7 +2,8 @@
 # Runs a Java program. One that stands alone is launched from its source. Where there are other sources below the current
 # directory they are found as well: `java FILE` before version 22 sees no file but its own.
 for tool in java javac; do
-  command -v "$tool" >/dev/null 2>&1 || { echo "Command not found: $tool" >&2; exit 127; }
+  # The stand-ins of these names are always there.
+  (PATH=${PATH#/cove/stand-ins:} && command -v "$tool") >/dev/null 2>&1 || { echo "Command not found: $tool" >&2; exit 127; }
 done
 source=$1
 shift

@@ -172,7 +172,7 @@ class Words {
   std::size_t at_ = 0;
 };
 
-// argN [masked BITS | without BITS] is VALUE... [and ...]
+// argN [masked BITS | without BITS] is VALUE... [and ...], or argN null [and ...]
 std::vector<Match> parse_tests(const Profile& profile, Words& words) {
   std::vector<Match> matches{Match{}};
   do {
@@ -182,6 +182,10 @@ std::vector<Match> parse_tests(const Profile& profile, Words& words) {
     const auto arg = static_cast<std::size_t>(name[3] - '0');
     if (matches.front().mask[arg] != 0) refuse("{} is tested twice", name);
     std::uint32_t mask = 0xffffffff;
+    if (words.take_if("null")) {
+      for (auto& match : matches) match.mask[arg] = match.mask[arg + 6] = mask;
+      continue;
+    }
     if (words.take_if("masked")) {
       mask = bits(profile, words.take("the bits to look at"));
     } else if (words.take_if("without")) {
@@ -244,6 +248,8 @@ void parse_entry(Profile& profile, const std::string& text, int line) {
     profile.constants[name] = value;
   } else if (verb == "allow") {
     parse_rule(profile, SECCOMP_RET_ALLOW, words, line);
+  } else if (verb == "ignore") {
+    parse_rule(profile, SECCOMP_RET_ERRNO | 0, words, line);
   } else if (verb == "errno") {
     const auto action = errno_action(words.take("an errno"));
     parse_rule(profile, action, words, line);

@@ -24,10 +24,11 @@ template <typename... Args>
   throw Refused(fmt::format(why, std::forward<Args>(args)...));
 }
 
-// The arguments with `argN & mask[N] == value[N]` for every N, in the low 32 bits. A mask of 0 is no test.
+// The arguments with `argN & mask[N] == value[N]` for every N, in the low 32 bits; behind them the same for the
+// high 32. A mask of 0 is no test.
 struct Match {
-  std::array<std::uint32_t, 6> mask{};
-  std::array<std::uint32_t, 6> value{};
+  std::array<std::uint32_t, 12> mask{};
+  std::array<std::uint32_t, 12> value{};
 
   [[nodiscard]] bool covers(const Match& other) const {
     for (std::size_t arg = 0; arg < mask.size(); ++arg) {

@@ -30,7 +30,7 @@ Code code_of(const Call& call, std::uint32_t otherwise) {
       const auto mask = match.mask[arg];
       if (mask == 0) continue;
       if (loaded != std::pair{arg, mask}) {
-        code.push_back(load(offsetof(seccomp_data, args) + 8 * arg));
+        code.push_back(load(offsetof(seccomp_data, args) + 8 * (arg % 6) + 4 * (arg / 6)));
         if (mask != 0xffffffff) code.push_back({BPF_ALU | BPF_AND | BPF_K, 0, 0, mask});
         loaded = {arg, mask};
       }
@@ -38,7 +38,7 @@ Code code_of(const Call& call, std::uint32_t otherwise) {
       code.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 0, match.value[arg]});
     }
     code.push_back(answer(action));
-    for (const auto at : tests) code[at].jf = static_cast<std::uint8_t>(code.size() - at - 1);  // at most 6 tests of 3
+    for (const auto at : tests) code[at].jf = static_cast<std::uint8_t>(code.size() - at - 1);  // at most 12 tests of 3
     if (tests.empty()) return code;
     if (tests.size() > 1) loaded.reset();  // any of the tests may have failed
   }

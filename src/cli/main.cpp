@@ -15,6 +15,8 @@
 #include "cli/admin/serve_command.hpp"
 #include "cli/client/client_options.hpp"
 #include "cli/command.hpp"
+#include "cli/console.hpp"
+#include "cli/help.hpp"
 #include "cli/mcp/mcp_command.hpp"
 #include "cli/noxrc/noxrc_command.hpp"
 #include "cli/run/run_command.hpp"
@@ -24,7 +26,6 @@ namespace {
 
 using namespace cove::cli;
 
-// In the order the help shows them.
 constexpr auto kCommands = std::to_array<void (*)(CLI::App&, Commands&)>({
     add_run_command,
     add_doctor_command,
@@ -54,30 +55,47 @@ void open_standard_streams() {
   }
 }
 
-int run_command_line(const Words& all) {
+// `cove help kernel exec` is `cove kernel exec --help`; `cove version` is `cove --version`.
+Words plain(Words words) {
+  if (words.empty()) return words;
+  if (words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  } else if (words.front() == "version" && words.size() == 1) {
+    words.front() = "--version";
+  }
+  return words;
+}
+
+int run_command_line(const Words& given) {
+  const auto all = plain(given);
   CLI::App app("Cove runs untrusted code in sandboxes: on this machine (cove run) or on a server (cove serve).",
                "cove");
   app.require_subcommand(1);
+  app.footer("cove help COMMAND shows the options of a command, with examples.");
   app.set_version_flag("--version", "cove " COVE_VERSION);
   Commands commands;
   for (const auto add : kCommands) add(app, commands);
   for (const auto& program : kPrograms) app.add_subcommand(program.name, program.description);
+  group_commands(app);
 
   // What follows the first -- is never ours to read as options.
   const auto dashes = std::ranges::find(all, "--");
-  Words ours(all.begin(), dashes);
+  const Words ours(all.begin(), dashes);
   const auto after = dashes == all.end() ? AfterDashes() : Words(dashes + 1, all.end());
+  if (const auto* command = command_without_verb(app, ours); command != nullptr && !after) {
+    return cove::write_all(STDOUT_FILENO, command->help(command == &app ? "" : "cove")) ? 0 : 125;
+  }
   const auto called = [&] { return std::ranges::find_if(commands, [](const auto& one) { return bool(*one.app); }); };
   try {
-    std::ranges::reverse(ours);  // CLI11 takes its words from the back
-    app.parse(ours);
+    // CLI11 takes its words from the back.
+    app.parse(Words(ours.rbegin(), ours.rend()));
   } catch (const CLI::Success& shown) {  // --help, --version
     return app.exit(shown);
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const auto help = parsed.empty() ? std::string() : " " + parsed.front()->get_name();
-    const bool unknown = parsed.empty() && !all.empty() && !all.front().starts_with('-');
-    const auto reason = unknown ? fmt::format("'{}' is not a cove command", all.front()) : std::string(error.what());
+    const auto reason = unknown_command(app, ours).value_or(error.what());
     const auto message = fmt::format("{} (see cove{} --help)", reason, help);
     const bool as_json = std::ranges::find(all.begin(), dashes, "--json") != dashes;
     const auto command = called();
@@ -95,7 +113,9 @@ int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file too large for the caller's limit is an error to report, not a death
   ::signal(SIGCHLD, SIG_DFL);  // if our caller ignored it, the kernel would reap our children before we can wait
   const Words all(argv, argv + argc);
+  const bool helps = argc > 2 && all[1] == "help";
   for (const auto& program : kPrograms) {
+    if (helps && all[2] == program.name) return program.run({"--help"});
     if (argc > 0 && std::filesystem::path(all[0]).filename() == program.name)
       return program.run(Words(all.begin() + 1, all.end()));
     if (argc > 1 && all[1] == program.name) return program.run(Words(all.begin() + 2, all.end()));

@@ -224,10 +224,24 @@ TEST(Client, SaysWhatToDoNext) {
   Script server({{"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"},
                  {"HTTP/1.1 404 Not Found\r\nContent-Length: 31\r\n\r\n{\"error\": \"no such sandbox: x\"}"},
                  {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\noops"}});
-  const auto answer = [&] { return Client(server.options()).ask({.target = "/"}).error().message; };
+  auto options = server.options();
+  options.key = "";
+  const auto answer = [&] { return Client(options).ask({.target = "/"}).error().message; };
   EXPECT_EQ(answer(), "the server requires a key: give --key or set COVE_API_KEY");
   EXPECT_EQ(answer(), "no such sandbox: x");
   EXPECT_EQ(answer(), "the server responded 502 Bad Gateway");
+}
+
+TEST(Client, TellsAWrongKeyFromAMissingOne) {
+  const std::string wrong = "the server does not accept this key: it is wrong or was revoked (--key, COVE_API_KEY)";
+  Script server({{"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"},
+                 {"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"}});
+  auto options = server.options();
+  options.key = "cove_wrong";
+  EXPECT_EQ(Client(options).ask({.target = "/"}).error().message, wrong);
+  options.key = "";
+  options.address.prefix = "/cove_wrong";
+  EXPECT_EQ(Client(options).ask({.target = "/"}).error().message, wrong);
 }
 
 TEST(Client, AsksWhetherTheServerRunsWhenNobodyAnswers) {

@@ -87,6 +87,11 @@ bool hung_up(const beast::error_code& failed) {
          failed == boost::system::errc::broken_pipe;
 }
 
+// A key may also stand at the front of the path.
+bool has_key(const Options& options) {
+  return !options.key.empty() || options.address.prefix.find("/cove_") != std::string::npos;
+}
+
 }  // namespace
 
 std::string_view Response::header(std::string_view name) const {
@@ -111,7 +116,7 @@ std::string request_head(const Options& options, const Request& request, const U
   return head + "\r\n";
 }
 
-Result<> judged(const Response& response) {
+Result<> judged(const Options& options, const Response& response) {
   if (response.status < 300) return {};
   std::string sentence;
   boost::system::error_code failed;
@@ -123,7 +128,10 @@ Result<> judged(const Response& response) {
   if (sentence.empty()) sentence = fmt::format("the server responded {} {}", response.status, response.reason);
   switch (response.status) {
     case 401:
-      return fail(Errc::denied, "the server requires a key: give --key or set COVE_API_KEY");
+      return fail(Errc::denied, !has_key(options)
+                                    ? "the server requires a key: give --key or set COVE_API_KEY"
+                                    : "the server does not accept this key: it is wrong or was revoked (--key, "
+                                      "COVE_API_KEY)");
     case 403:
       return fail(Errc::denied, sentence);
     case 404:
@@ -197,7 +205,7 @@ Result<Response> Client::send(const Request& request, const Upload* upload, cons
 
 Result<Response> Client::ask(const Request& request, const Upload* upload, const Download* download) {
   COVE_TRY(auto response, send(request, upload, download));
-  COVE_CHECK(judged(response));
+  COVE_CHECK(judged(options_, response));
   return response;
 }
 
@@ -247,7 +255,7 @@ Result<EventStream> Client::follow(Request request) {
     response.body += piece;
     if (response.body.size() > kChunk) break;
   }
-  COVE_CHECK(judged(response));
+  COVE_CHECK(judged(options_, response));
   return fail(Errc::io, "the server did not send an event stream");
 }
 

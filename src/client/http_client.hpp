@@ -54,8 +54,9 @@ struct Options {
   Waiting waiting{};
 };
 
-// The error of an unsuccessful answer, in one sentence that says what to do next; nothing for a successful one.
-Result<> judged(const Response& response);
+// The error of an unsuccessful answer to a request with these options, in one sentence that says what to do next;
+// nothing for a successful one.
+Result<> judged(const Options& options, const Response& response);
 
 // An HTTP/1.1 client for one server: one request at a time, over one persistent connection. Blocking; not thread-safe.
 class Client {

@@ -101,7 +101,7 @@ Result<WebSocket> WebSocket::open(const Options& options, const std::string& tar
     const auto& message = parser.get();
     Response refused{
         .status = message.result_int(), .reason = std::string(message.reason()), .headers = {}, .body = message.body()};
-    COVE_CHECK(judged(refused));
+    COVE_CHECK(judged(options, refused));
   }
   if (failed) return fail(Errc::unavailable, fmt::format("the server did not open a terminal: {}", failed.message()));
   if (parser.get()["Sec-WebSocket-Accept"] != accept_for(key))

@@ -10,40 +10,29 @@
 #include <thread>
 
 #include "base/io.hpp"
+#include "base/nearest.hpp"
 #include "base/units.hpp"
 #include "config/keys.hpp"
+#include "config/public_index.hpp"
 #include "config/toml.hpp"
 #include "config/value.hpp"
 
 namespace cove::config {
 namespace {
 
+constexpr std::uint64_t kLeastDisk = 256U << 10;
 constexpr std::size_t kFileLimit = std::size_t{1} << 20;
-
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    auto diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const auto changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
 
 std::string_view last_part(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
 // Suggests the known key that was probably meant: the right name in the wrong table, or a typo.
-std::string nearest(std::string_view name) {
+std::string suggestion(std::string_view name) {
   std::string_view best;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const auto& key : keys()) {
-    const auto apart = last_part(key.name) == last_part(name) ? std::size_t{1} : distance(key.name, name);
+    const auto apart = last_part(key.name) == last_part(name) ? std::size_t{1} : edit_distance(key.name, name);
     if (apart < least) {
       least = apart;
       best = key.name;
@@ -75,7 +64,7 @@ class Loader {
       else if (node.is_table() && is_section(name))
         take_table(*node.as_table(), name, file);
       else
-        report(name, source, "there is no such key" + nearest(name));
+        report(name, source, "there is no such key" + suggestion(name));
     }
   }
 
@@ -178,6 +167,9 @@ void Loader::check_together() {
   auto& sandbox = config.sandbox;
   if (sandbox.max_cpu_millis == 0) sandbox.max_cpu_millis = 1000 * std::max(1U, std::thread::hardware_concurrency());
   no_more_than("sandbox.memory", "sandbox.max_memory", sandbox.memory_bytes, sandbox.max_memory_bytes);
+  if (const auto disk = sandbox.disk_bytes; disk != 0 && disk < kLeastDisk && !invalid_.contains("sandbox.disk"))
+    report("sandbox.disk", sources_["sandbox.disk"],
+           fmt::format("{} is less than {}; 0 means half of the memory", format_size(disk), format_size(kLeastDisk)));
   no_more_than("sandbox.disk", "sandbox.max_disk", sandbox.disk_bytes, sandbox.max_disk_bytes);
   no_more_than("sandbox.inodes", "sandbox.max_inodes", sandbox.inodes, sandbox.max_inodes);
   no_more_than("sandbox.pids", "sandbox.max_pids", sandbox.pids, sandbox.max_pids);
@@ -186,10 +178,16 @@ void Loader::check_together() {
   no_more_than("exec.timeout", "exec.max_timeout", config.exec.timeout, config.exec.max_timeout);
   no_more_than("dependencies.timeout", "dependencies.max_timeout", config.dependencies.timeout,
                config.dependencies.max_timeout);
+  if (auto& index = config.dependencies.index; index == kPublicIndex) {
+    if (auto url = public_index())
+      index = std::move(*url);
+    else
+      report("dependencies.index", sources_["dependencies.index"], url.error().message);
+  }
   if (const auto& index = config.dependencies.index; !index.empty() && !invalid_.contains("dependencies.index") &&
                                                      !index.starts_with("http://") && !index.starts_with("https://"))
     report("dependencies.index", sources_["dependencies.index"],
-           fmt::format("'{}' is not an http or https URL", index));
+           fmt::format("'{}' is neither \"public\" nor an http or https URL", index));
   // Files live in the sandbox's memory: if both limits were equal, a full disk would kill it instead of failing a
   // write.
   if (sandbox.disk_bytes >= sandbox.memory_bytes && !invalid_.contains("sandbox.disk") &&

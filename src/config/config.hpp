@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -60,6 +61,11 @@ struct SandboxLimits {
   std::chrono::milliseconds ttl{}, max_ttl{};
   std::chrono::milliseconds orphan_grace{};
   bool strict_images = false;
+
+  // Of a sandbox that asks for no disk space. Without a setting: half of its memory, which holds its files.
+  [[nodiscard]] std::uint64_t disk_for(std::uint64_t memory) const {
+    return disk_bytes != 0 ? disk_bytes : std::min(memory / 2, max_disk_bytes);
+  }
   bool operator==(const SandboxLimits&) const = default;
 };
 
@@ -118,12 +124,16 @@ struct Workspace {
   bool operator==(const Workspace&) const = default;
 };
 
-// In which form the MCP door answers: both generations of clients at once, or exactly as one of them knows it.
-enum class McpProfile { superset, streaming, batch };
+// The form of execute_code's answers. `automatic`: `superset` for clients that send no `initialize` and those of
+// 2024-11-05, whose scripts read it, `concise` for all others. `streaming` and `batch` are exactly what one generation
+// of servers answered; `superset` is both at once; `concise` is what a model needs.
+enum class McpProfile { automatic, superset, streaming, batch, concise };
 
 // The MCP door.
 struct Mcp {
-  McpProfile profile = McpProfile::superset;
+  McpProfile profile = McpProfile::automatic;
+  std::uint64_t answer_bytes = 0;            // of output in one concise answer
+  bool all_tools = false;                    // list every tool, also for clients that get the short list
   std::string server_name;                   // as clients see it
   std::chrono::milliseconds timeout{};       // of a call that asks for none
   std::uint32_t sessions = 0;                // of one tenant

@@ -6,6 +6,7 @@
 
 #include "base/io.hpp"
 #include "config/keys.hpp"
+#include "config/public_index.hpp"
 
 namespace cove::config {
 namespace {
@@ -47,13 +48,27 @@ TEST(Load, GivesTheDefaultsWhenNothingIsSaid) {
   EXPECT_EQ(config->state_dir, "/var/lib/cove");
   EXPECT_EQ(config->on_exit, OnExit::destroy);
   EXPECT_EQ(config->drain, std::chrono::seconds(30));
-  EXPECT_EQ(config->sandbox.memory_bytes, 512ULL << 20);
+  EXPECT_EQ(config->sandbox.memory_bytes, 1ULL << 30);
+  EXPECT_EQ(config->sandbox.disk_for(config->sandbox.memory_bytes), 512ULL << 20);
   EXPECT_EQ(config->sandbox.ttl, std::chrono::seconds(900));
   EXPECT_EQ(config->sandbox.max_ttl, std::chrono::seconds(604'800));
   EXPECT_EQ(config->exec.max_timeout, std::chrono::seconds(3600));
   EXPECT_GE(config->sandbox.max_cpu_millis, 1000U);
   EXPECT_TRUE(config->log.access);
   EXPECT_TRUE(config->images.empty());
+}
+
+TEST(Load, TakesThePublicIndexFromPip) {
+  const auto config = from("[dependencies]\nindex = \"public\"\n");
+  if (const auto url = public_index()) {
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config->dependencies.index, *url);
+    EXPECT_THAT(*url, testing::StartsWith("https://"));
+  } else {
+    ASSERT_FALSE(config);
+    EXPECT_THAT(config.error().message, HasSubstr("python3-pip"));
+  }
+  EXPECT_FALSE(from("[dependencies]\nindex = \"other\"\n"));
 }
 
 TEST(Load, ReadsEveryKindFromTheFile) {
@@ -88,6 +103,20 @@ pids = 128
   EXPECT_EQ(config->sandbox.ttl, std::chrono::milliseconds(1500));
   EXPECT_EQ(config->sandbox.pids, 128U);
   EXPECT_EQ(config->images.at("python:3.10"), "host");
+}
+
+TEST(Load, GivesASandboxHalfOfItsMemoryAsDiskSpaceUnlessItIsSet) {
+  const auto with = [](Settings flags) {
+    return load({.default_file = "", .default_state_dir = "/s", .flags = std::move(flags)});
+  };
+  const auto small = with({{"sandbox.memory", "128M"}});
+  ASSERT_TRUE(small) << small.error().message;
+  EXPECT_EQ(small->sandbox.disk_for(128ULL << 20), 64ULL << 20);
+  EXPECT_EQ(small->sandbox.disk_for(64ULL << 30), small->sandbox.max_disk_bytes);
+  const auto set = with({{"sandbox.disk", "100M"}});
+  ASSERT_TRUE(set) << set.error().message;
+  EXPECT_EQ(set->sandbox.disk_for(4ULL << 30), 100ULL << 20);
+  EXPECT_FALSE(with({{"sandbox.disk", "1K"}}));
 }
 
 TEST(Load, TakesAFlagOverTheEnvironmentOverTheFile) {
@@ -165,10 +194,10 @@ INSTANTIATE_TEST_SUITE_P(
          {"sandbox.memory (", "9G is more than sandbox.max_memory (8G, the default)"}},
         {"MostBelowTheDefault",
          "[sandbox]\nmax_pids = 10",
-         {"sandbox.pids (the default): 64 is more than sandbox.max_pids (10, /tmp/"}},
+         {"sandbox.pids (the default): 256 is more than sandbox.max_pids (10, /tmp/"}},
         {"DiskAsLargeAsMemory",
-         "[sandbox]\ndisk = \"512M\"",
-         {"sandbox.disk (", "512M must be below sandbox.memory (512M, the default)"}},
+         "[sandbox]\ndisk = \"1G\"",
+         {"sandbox.disk (", "1G must be below sandbox.memory (1G, the default)"}},
         {"RelativeStateDir", "state_dir = \"here\"", {"state_dir (", "is not an absolute path"}},
         {"TwoAtOnce", "drain = \"x\"\non_exit = \"y\"", {"drain (", "\non_exit ("}},
     }),
@@ -191,7 +220,7 @@ TEST(Load, OffersNothingFarFetched) {
 TEST(Reload, AppliesWhatCanChangeAndNamesTheRest) {
   const auto running = *load(nothing());
   auto input = nothing();
-  input.flags = {{"listen", "127.0.0.1:9"}, {"drain", "1s"}, {"sandbox.memory", "1G"}, {"images", "a=host"}};
+  input.flags = {{"listen", "127.0.0.1:9"}, {"drain", "1s"}, {"sandbox.memory", "2G"}, {"images", "a=host"}};
   const auto plan = plan_reload(running, *load(input));
   EXPECT_THAT(plan.applied, ElementsAre("drain", "sandbox.memory", "images"));
   EXPECT_THAT(plan.need_restart, ElementsAre("listen"));

@@ -86,20 +86,19 @@ const auto& table() {
        0,
        {"key", "loopback"}},
 
-      {"sandbox.memory", size, "512M", live, [](Config& c) -> auto& { return c.sandbox.memory_bytes; },
+      {"sandbox.memory", size, "1G", live, [](Config& c) -> auto& { return c.sandbox.memory_bytes; },
        "Default memory of a sandbox", 8 * kMiB, 16 * kTiB},
       {"sandbox.max_memory", size, "8G", live, [](Config& c) -> auto& { return c.sandbox.max_memory_bytes; },
        "Most memory a sandbox may request", 8 * kMiB, 16 * kTiB},
-      {"sandbox.disk", size, "256M", live, [](Config& c) -> auto& { return c.sandbox.disk_bytes; },
-       "Default disk space of a sandbox; its files live in its memory, so keep this below sandbox.memory", kMiB / 4,
-       16 * kTiB},
+      {"sandbox.disk", size, "0", live, [](Config& c) -> auto& { return c.sandbox.disk_bytes; },
+       "Default disk space of a sandbox; 0 means half of its memory, in which its files live", 0, 16 * kTiB},
       {"sandbox.max_disk", size, "4G", live, [](Config& c) -> auto& { return c.sandbox.max_disk_bytes; },
        "Most disk space a sandbox may request", kMiB / 4, 16 * kTiB},
       {"sandbox.inodes", count, "65536", live, [](Config& c) -> auto& { return c.sandbox.inodes; },
        "Default number of files and directories in a sandbox", 1024, 1'000'000'000},
       {"sandbox.max_inodes", count, "1000000", live, [](Config& c) -> auto& { return c.sandbox.max_inodes; },
        "Most files and directories a sandbox may request", 1024, 1'000'000'000},
-      {"sandbox.pids", count, "64", live, [](Config& c) -> auto& { return c.sandbox.pids; },
+      {"sandbox.pids", count, "256", live, [](Config& c) -> auto& { return c.sandbox.pids; },
        "Default number of processes and threads in a sandbox", 2, 1'000'000},
       {"sandbox.max_pids", count, "4096", live, [](Config& c) -> auto& { return c.sandbox.max_pids; },
        "Most processes and threads a sandbox may request", 2, 1'000'000},
@@ -300,7 +299,8 @@ const auto& table() {
        16 * kTiB},
 
       {"dependencies.index", text, "", live, [](Config& c) -> auto& { return c.dependencies.index; },
-       "Default package index (PEP 503), such as https://index.example.org/simple; if empty, callers must name one"},
+       "Default package index (PEP 503): public for the one that pip itself would ask, or a URL such as "
+       "https://index.example.org/simple; if empty, callers must name one"},
       {"dependencies.allow", list, "", live, [](Config& c) -> auto& { return c.dependencies.allow; },
        "Hosts with private addresses that callers may use as an index, or that index pages may link to, such as "
        "index.internal:8080"},
@@ -360,14 +360,22 @@ const auto& table() {
 
       {"mcp.profile",
        choice,
-       "superset",
+       "auto",
        live,
        [](Config& c) -> auto& { return c.mcp.profile; },
-       "Result format of execute_code: for old and new clients (superset), one block per line of output (streaming), "
-       "or one per stream (batch)",
+       "Result format of execute_code: what the client's protocol revision expects (auto), for old and new clients at "
+       "once (superset), one block per line of output (streaming), one per stream with the code before it (batch), or "
+       "one per stream and short (concise)",
        0,
        0,
-       {"superset", "streaming", "batch"}},
+       {"auto", "superset", "streaming", "batch", "concise"}},
+      {"mcp.answer_text", size, "24K", live, [](Config& c) -> auto& { return c.mcp.answer_bytes; },
+       "Output in one concise answer; of more, the beginning and the end are shown, with a link to all of it", 1U << 10,
+       1U << 20},
+      {"mcp.all_tools", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.all_tools; },
+       "List every tool; otherwise clients of 2025-03-26 and later see the ten that models need, and may call the "
+       "others "
+       "all the same"},
       {"mcp.server_name", text, "cove", live, [](Config& c) -> auto& { return c.mcp.server_name; },
        "Server name reported to MCP clients"},
       {"mcp.timeout", duration, "30s", live, [](Config& c) -> auto& { return c.mcp.timeout; },

@@ -1,6 +1,7 @@
 #include "config/languages.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "config/toml.hpp"
 
@@ -75,6 +76,7 @@ Result<Languages> Languages::parse(std::string_view toml) {
     const auto* table = node.as_table();
     if (table == nullptr) return fail(Errc::invalid, fmt::format("languages: {} must be a table", name));
     Language language{.name = name};
+    COVE_TRY(language.aliases, texts(*table, name, "aliases"));
     COVE_TRY(language.extensions, texts(*table, name, "extensions"));
     COVE_TRY(language.command, texts(*table, name, "command"));
     COVE_TRY(language.check, texts(*table, name, "check"));
@@ -100,7 +102,14 @@ std::string Languages::names() const {
 }
 
 Result<Language> Languages::by_name(std::string_view name) const {
-  const auto found = std::ranges::find(languages_, name, &Language::name);
+  const auto same = [](std::string_view a, std::string_view b) {
+    return std::ranges::equal(a, b,
+                              [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  };
+  const auto found = std::ranges::find_if(languages_, [&](const Language& language) {
+    return same(language.name, name) ||
+           std::ranges::any_of(language.aliases, [&](const auto& alias) { return same(alias, name); });
+  });
   if (found == languages_.end())
     return fail(Errc::not_found, fmt::format("unknown language '{}'; there are {}", name, names()));
   return *found;

@@ -13,6 +13,7 @@ namespace cove::config {
 // One entry of languages/languages.toml.
 struct Language {
   std::string name;
+  std::vector<std::string> aliases;
   std::vector<std::string> extensions;
   std::vector<std::string> command;
   std::vector<std::string> check;  // empty: nothing can check it
@@ -34,7 +35,7 @@ class Languages {
   // Those built into the binary.
   static Result<Languages> built_in();
 
-  // Errc::not_found with the list of what there is.
+  // By name or alias, in capitals or not. Errc::not_found with the list of what there is.
   Result<Language> by_name(std::string_view name) const;
   // By the end of a file name. Errc::not_found likewise.
   Result<Language> by_file(std::string_view path) const;

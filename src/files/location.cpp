@@ -73,6 +73,9 @@ Result<UniqueFd> open_path(const std::string& path, int flags) {
     return tl::unexpected<Error>(
         Error{.code = Errc::not_found, .message = fmt::format("path not found: {}", path), .sys_errno = ENOENT});
   }
+  // A socket, or a device without a driver behind it: nothing that could be read.
+  if (!fd && (errno == ENXIO || errno == ENODEV))
+    return fail(Errc::invalid, fmt::format("{} is not a regular file", shown(path)));
   if (!fd) return fail_errno(errno, "open {}", path);
   if (path != "/") COVE_CHECK(check_inside(fd.get()));
   return fd;

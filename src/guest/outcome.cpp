@@ -4,6 +4,11 @@
 #include <string.h>
 
 namespace cove::guest {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;  // below it no write can be stored
+
+}  // namespace
 
 std::string_view name_of(Reason reason) {
   switch (reason) {
@@ -50,17 +55,26 @@ Reason reason_of(std::string_view name) {
   return Reason::sandbox_gone;
 }
 
+Evidence evidence_of(const std::optional<wire::Exited>& exited, std::optional<Reason> stopped_by_us) {
+  if (!exited) return {.stopped_by_us = stopped_by_us};
+  return {.stopped_by_us = stopped_by_us,
+          .exit_seen = true,
+          .exit_code = exited->exit_code,
+          .signal = exited->signal,
+          .disk_full = exited->disk_free_bytes < kPage,
+          .files_full = exited->disk_free_inodes == 0};
+}
+
 Reason judge(const Evidence& evidence) {
   // A parent that waits for ever for the child the kernel killed runs into its time limit; memory is what ended it.
   if (evidence.stopped_by_us == Reason::timeout && evidence.oom_kills > 0) return Reason::oom;
   if (evidence.stopped_by_us) return *evidence.stopped_by_us;
-  // Also when only a child was killed: the program's own exit then speaks of a computation that is not whole.
-  if (evidence.oom_kills > 0) return Reason::oom;
-  if (!evidence.exit_seen) return Reason::sandbox_gone;
-  if (evidence.signal == SIGXFSZ) return Reason::disk;
+  if (!evidence.exit_seen) return evidence.oom_kills > 0 ? Reason::oom : Reason::sandbox_gone;
   const bool failed = evidence.signal != 0 || evidence.exit_code != 0;
-  // A program that met a limit and coped has simply exited.
-  if (failed && evidence.disk_full) return Reason::disk;
+  // Also when only a child was killed: the program failed for want of what that child did.
+  if (failed && evidence.oom_kills > 0) return Reason::oom;
+  if (evidence.signal == SIGXFSZ) return Reason::disk;
+  if (failed && (evidence.disk_full || evidence.files_full)) return Reason::disk;
   if (failed && evidence.pids_refused > 0) return Reason::pids;
   return evidence.signal != 0 ? Reason::signalled : Reason::exited;
 }
@@ -69,8 +83,7 @@ int exit_status(Reason reason, const Evidence& evidence) {
   if (reason == Reason::timeout) return 124;
   if (reason == Reason::cancelled) return 130;
   if (reason == Reason::sandbox_gone) return 125;
-  // Also when the program itself exited well: a process of it was killed.
-  if (reason == Reason::oom || evidence.stopped_by_us || !evidence.exit_seen) return 128 + SIGKILL;
+  if (evidence.stopped_by_us || !evidence.exit_seen) return 128 + SIGKILL;
   return evidence.signal != 0 ? 128 + evidence.signal : evidence.exit_code;
 }
 

@@ -63,18 +63,32 @@ constexpr auto kGenerated = std::to_array<TextFile>({
     {"etc/hosts", "127.0.0.1 localhost cove\n::1 localhost cove\n"},
     {"etc/resolv.conf", ""},
     {"etc/nsswitch.conf",
-     "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+     "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
+    // The index is none, and says so where pip shows it (languages/stand-ins/packages.sh). Debian's mark of "managed by
+    // apt" is meant for people's machines.
+    {"etc/pip.conf",
+     "[global]\nindex-url = file:///this-sandbox-has-no-network/packages-come-through-cove-install\nretries = 0\n"
+     "disable-pip-version-check = true\nbreak-system-packages = true\n"},
     {"etc/machine-id", "c07ec07ec07ec07ec07ec07ec07ec07e\n"},
     {"etc/timezone", "Etc/UTC\n"},
     {"etc/shells", "/bin/sh\n/bin/bash\n"},
 });
 
-constexpr auto kDirectories =
-    std::to_array<const char*>({"cove",     "cove/bin",  "cove/lib", "cove/python", "cove/javascript",
-                                "dev",      "etc",       "home",     "opt",         "proc",
-                                "root",     "run",       "srv",      "tmp",         "usr",
-                                "var",      "var/cache", "var/lib",  "var/log",     "var/tmp",
-                                "workspace"});
+constexpr auto kDirectories = std::to_array<const char*>(
+    {"app", "data", "mnt",       "cove",    "cove/bin", "cove/stand-ins", "cove/lib", "cove/python", "cove/javascript",
+     "dev", "etc",  "home",      "opt",     "proc",     "root",           "run",      "srv",         "tmp",
+     "usr", "var",  "var/cache", "var/lib", "var/log",  "var/tmp",        "workspace"});
+
+// What /cove/stand-ins, in front of PATH, has: programs that elsewhere ask the host or the network.
+struct StandIn {
+  const char* tool;                  // in /cove/bin
+  std::array<const char*, 8> names;  // fewer: the rest is null
+};
+constexpr StandIn kStandIns[] = {
+    {"stand-in-facts", {"free", "htop", "lscpu", "netstat", "ps", "ss", "top", "uptime"}},
+    {"stand-in-java", {"java", "javac"}},
+    {"stand-in-packages", {"apt", "apt-get", "npm", "npx", "pip", "pip3"}},
+};
 
 struct Link {
   const char* path;
@@ -183,6 +197,13 @@ Result<> add_programs(const std::string& lower) {
   }
   // `python` is python3, also where the host does not say so.
   if (::symlink("/usr/bin/python3", (root / "cove/bin/python").c_str()) != 0) return fail_errno(errno, "link python");
+  for (const auto& [tool, names] : kStandIns) {
+    for (const auto* name : names) {
+      if (name == nullptr) break;
+      if (::symlink((std::string("/cove/bin/") + tool).c_str(), (root / "cove/stand-ins" / name).c_str()) != 0)
+        return fail_errno(errno, "link {}", name);
+    }
+  }
   return {};
 }
 

@@ -142,6 +142,7 @@ Task<Result<>> Exchange::send_head(Response head, Framing framing, std::uint64_t
   add_header(out, "Date", http_date());
   add_header(out, "X-Request-Id", request_.id);
   add_header(out, "X-Content-Type-Options", "nosniff");
+  std::ranges::move(added_, std::back_inserter(head.headers));
   bool own_policy = false;
   bool says_keep_alive = request_.version < 11;
   for (const auto& [name, value] : head.headers) {

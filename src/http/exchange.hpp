@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "async/signal.hpp"
 #include "async/task.hpp"
@@ -45,6 +47,8 @@ class Exchange {
   // 1..size bytes, or 0 at the end.
   Task<Result<std::size_t>> read_body_some(char* data, std::size_t size);
 
+  // Goes out with the head of the answer, whatever that will be.
+  void attach_header(std::string name, std::string value) { added_.emplace_back(std::move(name), std::move(value)); }
   // The whole answer.
   Task<Result<>> send(Response response);
   // An answer in parts: chunked (HTTP/1.1), up to the end of the connection (1.0), or with a length known before. The
@@ -86,6 +90,7 @@ class Exchange {
   std::uint64_t body_limit_;
   async::Signal changed_;
   Budget::Charge charge_;
+  std::vector<std::pair<std::string, std::string>> added_;
   Framing framing_ = Framing::none;
   std::uint64_t left_ = 0;  // with Framing::length: still to be written
   unsigned status_ = 0;

@@ -26,6 +26,9 @@ HostPort split_host(std::string_view host) {
   return out;
 }
 
+constexpr const char* kNotOurs =
+    "this server does not answer to that host name: the setting http.allowed_hosts lists those it does";
+
 Refusal denied(std::string sentence) {
   return Refusal{.status = 403, .code = "denied", .sentence = std::move(sentence)};
 }
@@ -56,9 +59,9 @@ bool Gate::origin_allowed(std::string_view origin, std::string_view host) const 
 }
 
 std::optional<Refusal> check_gate(const Gate& gate, const Head& head, Navigation navigation) {
-  if (!head.host.empty() && !gate.host_allowed(head.host)) return denied("this server does not answer to that Host");
+  if (!head.host.empty() && !gate.host_allowed(head.host)) return denied(kNotOurs);
   if (!head.target_host.empty() && !gate.host_allowed(head.target_host)) {
-    return denied("this server does not answer to that host");
+    return denied(kNotOurs);
   }
   const auto& request = head.request;
   const auto origins = request.header_all("Origin");

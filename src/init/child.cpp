@@ -1,6 +1,7 @@
 #include "init/child.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,19 @@ void execute(const wire::Spawn& spawn) {
 constexpr int kReport = 4;  // in the child, until it is its program
 
 rlimit program_descriptors{};  // of what is started here
+cpu_set_t program_cores{};     // the same
+
+// Init's own hard limits leave room for the keeper to raise its soft ones while the sandbox lives. Nothing that init
+// starts has that room: for it the soft limits of this moment are the hard ones.
+bool fix_limits() {
+  for (const auto resource : {RLIMIT_NPROC, RLIMIT_FSIZE}) {
+    rlimit own{};
+    if (::getrlimit(resource, &own) != 0) return false;
+    own.rlim_max = own.rlim_cur;
+    if (::setrlimit(resource, &own) != 0) return false;
+  }
+  return true;
+}
 
 struct ChildEnds {
   int in;
@@ -82,6 +96,7 @@ struct ChildEnds {
 };
 
 [[noreturn]] void become(const wire::Spawn& spawn, const ChildEnds& ends) {
+  if (!fix_limits()) give_up(ends.report, wire::SpawnStage::fork, errno);
   ::setsid();
   if (spawn.terminal == wire::Terminal::yes && ::ioctl(ends.in, TIOCSCTTY, 0) != 0)
     give_up(ends.report, wire::SpawnStage::terminal, errno);
@@ -103,6 +118,7 @@ struct ChildEnds {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   if (program_descriptors.rlim_max > 0) ::setrlimit(RLIMIT_NOFILE, &program_descriptors);
+  if (CPU_COUNT(&program_cores) > 0) ::sched_setaffinity(0, sizeof program_cores, &program_cores);
 
   for (const auto& file : spawn.files) {
     if (const int failed = write_file(file.path, file.mode, file.content); failed != 0)
@@ -124,6 +140,7 @@ struct ChildEnds {
 // Lives as long as anything the process started: orphans below it become its children and not init's, so that the tree
 // stays one. It holds nothing but its pipe to init.
 [[noreturn]] void supervise(pid_t watched, int status_fd) {
+  [[maybe_unused]] const bool fixed = fix_limits();  // it starts nothing; its process checked it as well
   const bool moved = ::dup3(status_fd, 3, O_CLOEXEC) == 3 || status_fd == 3;
   ::syscall(SYS_close_range, 4, ~0U, 0);
   for (int fd = 0; fd < 3; ++fd) ::close(fd);
@@ -174,6 +191,13 @@ void raise_descriptor_limit() {
   rlimit all = program_descriptors;
   all.rlim_cur = all.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &all);
+}
+
+void leave_cores_to_programs() {
+  if (::sched_getaffinity(0, sizeof program_cores, &program_cores) != 0) return;
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, &all);  // the kernel takes those that there are
 }
 
 std::uint64_t cpu_usec(const rusage& usage) {

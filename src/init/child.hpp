@@ -37,6 +37,9 @@ std::uint64_t cpu_usec(const rusage& usage);
 // Lets init itself hold as many descriptors as the hard limit allows, several for each process. What it starts gets the
 // limit back that there was before.
 void raise_descriptor_limit();
+// The same for cores: those that init was started on are for its programs, and init itself runs on any, so that output
+// is carried while a program computes.
+void leave_cores_to_programs();
 
 // Forks a process for `spawn`. On failure pid is -1 and `report` is closed; the stage and errno are in `failure`.
 Spawned start_child(const wire::Spawn& spawn, ChildReport& failure);

@@ -334,6 +334,7 @@ bool Init::prepare() {
   // Nobody inside may look into this process, also not through /proc, although the uid is the same.
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   raise_descriptor_limit();
+  leave_cores_to_programs();
   sigset_t children;
   ::sigemptyset(&children);
   ::sigaddset(&children, SIGCHLD);

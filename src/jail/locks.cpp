@@ -25,9 +25,18 @@ bool set_rlimits(const Locks& locks) noexcept {
 // Rules hold for an inode and what lies below it. "/" is the sandbox's own root directory, so a file of the host,
 // however it might be reached, has no rule above it. Few, because each is a first look-up in a new filesystem.
 constexpr sys::PathRule kPathRules[] = {
-    {"/", sys::PathUse::execute},         {"/workspace", sys::PathUse::write}, {"/tmp", sys::PathUse::write},
-    {"/home", sys::PathUse::write},       {"/dev", sys::PathUse::device},      {"/dev/shm", sys::PathUse::write},
-    {"/dev/pts", sys::PathUse::terminal},  // from here on only where there are terminals
+    {"/", sys::PathUse::execute},
+    {"/workspace", sys::PathUse::write},
+    {"/tmp", sys::PathUse::write},
+    {"/home", sys::PathUse::write},
+    {"/var/tmp", sys::PathUse::write},
+    {"/mnt", sys::PathUse::write},
+    {"/data", sys::PathUse::write},
+    {"/app", sys::PathUse::write},
+    {"/dev", sys::PathUse::device},
+    {"/dev/shm", sys::PathUse::write},
+    {"/dev/pts", sys::PathUse::terminal},  // from here on only where there are
+                                           // terminals
     {"/dev/tty", sys::PathUse::terminal},
 };
 constexpr std::size_t kTerminalRules = 2;
@@ -62,6 +71,8 @@ Stage put_on(const Locks& locks) noexcept {
   const unsigned off = locks_left_off();
   if (!set_rlimits(locks)) return Stage::rlimits;
   if (locks.nice > 0) ::setpriority(PRIO_PROCESS, 0, locks.nice);
+  // Fails where the host has taken these cores away since; the kernel's own choice is as good then.
+  if (CPU_COUNT(&locks.cores) > 0) ::sched_setaffinity(0, sizeof locks.cores, &locks.cores);
   if (!sys::drop_all_capabilities() || !sys::set_no_new_privileges()) return Stage::capabilities;
   if ((off & kObjects) == 0 && locks.landlock_abi > 0 && !restrict_objects(locks)) return Stage::landlock;
   // Last: the steps above need more calls than anyone inside may make.

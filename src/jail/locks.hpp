@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -43,6 +44,9 @@ struct Locks {
   sys::SignalScope signals = sys::SignalScope::own_domain;
   int landlock_abi = 0;
   int nice = 0;  // where no control group shares out the processor
+  // The cores its programs see and run on; none: all. A convenience for runtimes that count them, not a wall: the
+  // control group limits the time, and a program may choose other cores.
+  cpu_set_t cores{};
 };
 
 // Puts them on the calling process for good: limits, no capabilities, no new privileges, Landlock, seccomp last. Stands

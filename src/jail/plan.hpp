@@ -38,10 +38,10 @@ struct Root {
 
 // What a sandbox may use. Every number is enforced or the create fails.
 struct Limits {
-  std::uint64_t memory_bytes = 512ULL << 20;
-  std::uint64_t disk_bytes = 256ULL << 20;
+  std::uint64_t memory_bytes = 1ULL << 30;
+  std::uint64_t disk_bytes = 512ULL << 20;
   std::uint64_t inodes = 65536;
-  std::uint32_t pids = 64;
+  std::uint32_t pids = 256;
   std::uint32_t cpu_millis = 1000;
 };
 
@@ -66,20 +66,32 @@ struct Plan {
   std::size_t join_count = 0;
 };
 
+// How far a sandbox's limits may be raised while it lives. A hard rlimit cannot be raised again, so that of init, and
+// of init alone, stands here; its soft ones, which everything it starts has as hard ones, are the limits.
+struct Raisable {
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t pids = 0;
+};
+
+// How far the rlimit on processes stands above a limit that a control group counts.
+inline constexpr std::uint32_t kProcessSlack = 16;
+
 struct PlanInput {
   const Root& root;
   Limits limits;
+  Raisable raisable;
   uid_t uid;
   gid_t gid;
   TerminalSupport terminal;
   sys::SignalScope signals;
   std::uint32_t device_set;
+  cpu_set_t cores;
   LimitBackstop backstop;
   int nice;
   int landlock_abi;
   int control_fd;
 };
-// Those of the plan alone, for who enters a sandbox that exists.
+// For who enters a sandbox that exists: every limit is a hard one.
 Locks make_locks(const PlanInput& input);
 Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup);
 

@@ -30,10 +30,16 @@ bool make_storage(const Plan& plan) noexcept {
   if (!place(sys::make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV), kStage) ||
       ::chdir(kStage) != 0)
     return false;
-  for (const char* directory : {"upper", "work", "root", "shm", "upper/workspace", "upper/home", "upper/home/cove"}) {
+  // Its own places, and those that programs written for other sandboxes and for containers expect
+  // (docs/decisions/0020).
+  for (const char* directory : {"upper", "work", "root", "shm", "upper/workspace", "upper/home", "upper/home/cove",
+                                "upper/var", "upper/mnt", "upper/mnt/data", "upper/data", "upper/app"}) {
     if (::mkdir(directory, 0755) != 0) return false;
   }
-  return ::mkdir("upper/tmp", 01777) == 0 && ::chmod("upper/tmp", 01777) == 0 && ::chmod("shm", 01777) == 0;
+  for (const char* directory : {"upper/tmp", "upper/var/tmp"}) {
+    if (::mkdir(directory, 01777) != 0 || ::chmod(directory, 01777) != 0) return false;
+  }
+  return ::chmod("shm", 01777) == 0;
 }
 
 bool make_root(const Plan& plan) noexcept {

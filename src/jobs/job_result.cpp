@@ -107,7 +107,11 @@ json::object result_of(const sandbox::Process& process, std::string_view out, st
                       {"durationMs", end.wall.count()},
                       {"cpuMs", sandbox::cpu_time(process).count()}};
   if (end.signal != 0) result["signal"] = guest::signal_name(end.signal);
-  if (!end.note.empty()) result["error"] = replace_invalid_utf8(end.note);
+  if (end.oom_kills > 0) result["oomKills"] = end.oom_kills;
+  if (end.pids_refused > 0) result["forksRefused"] = end.pids_refused;
+  // A program that ended well has no error, whatever the kernel did while it ran.
+  if (!end.note.empty())
+    result[end.reason == guest::Reason::exited ? "note" : "error"] = replace_invalid_utf8(end.note);
   return result;
 }
 

@@ -236,7 +236,9 @@ async::Task<> Jobs::run_in_kernel(std::shared_ptr<Job> job, JobRequest request) 
   result["stdoutTruncated"] = lost.stdout_bytes > 0;
   result["stderrTruncated"] = lost.stderr_bytes > 0;
   result["outputs"] = std::move(outputs);
-  if (!end.note.empty()) result["error"] = replace_invalid_utf8(end.note);
+  if (end.oom_kills > 0) result["oomKills"] = end.oom_kills;
+  if (!end.note.empty())
+    result[end.reason == guest::Reason::exited ? "note" : "error"] = replace_invalid_utf8(end.note);
   const bool good = end.status == sandbox::ExecutionEnd::Status::ok;
   finish(job, std::string(status_of(end.reason, good ? 0 : 1)), std::move(result));
 }

@@ -138,6 +138,14 @@ std::string kept_tree_name(const host::Identity& identity, const std::string& st
 
 }  // namespace
 
+std::vector<std::string> not_enforced(const Enforcement& enforcement) {
+  std::vector<std::string> missing;
+  if (!enforcement.memory) missing.emplace_back("memory");
+  if (!enforcement.cpu) missing.emplace_back("cpus");
+  if (!enforcement.pids) missing.emplace_back("pids");
+  return missing;
+}
+
 Result<Keeper> Keeper::start(const KeeperOptions& options) {
   if (options.state_dir.empty())
     return fail(Errc::invalid, "this user has no home directory to keep state in: give --state-dir, or set HOME");

@@ -27,6 +27,9 @@ struct Enforcement {
   std::string cgroup_shortcoming;  // why a limit is missing
 };
 
+// The limits that are not enforced, by name: memory, cpus, pids.
+std::vector<std::string> not_enforced(const Enforcement& enforcement);
+
 struct KeeperOptions {
   std::string state_dir;
   std::uint32_t device_sets = 1;  // how many sandboxes at a time get device nodes of their own

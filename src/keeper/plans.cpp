@@ -25,6 +25,7 @@ jail::PlanInput Plans::input(const wire::KeeperRequest& request, const Sandbox& 
                  .inodes = request.inodes,
                  .pids = request.pids,
                  .cpu_millis = request.cpu_millis},
+      .raisable = {.disk_bytes = request.max_disk_bytes, .pids = request.max_pids},
       .uid = sandbox.uid,
       .gid = sandbox.uid,
       .terminal = request.terminal == wire::SandboxTerminal::available ? jail::TerminalSupport::available
@@ -33,6 +34,7 @@ jail::PlanInput Plans::input(const wire::KeeperRequest& request, const Sandbox& 
       .signals =
           request.births == wire::SandboxBirths::possible ? sys::SignalScope::unscoped : sys::SignalScope::own_domain,
       .device_set = sandbox.device_set,
+      .cores = sandbox.cores.set(),
       .backstop = counted ? jail::LimitBackstop::cgroup : jail::LimitBackstop::rlimit,
       .nice = tree_.limits_cpu() ? 0 : kNiceWithoutGroups,
       .landlock_abi = landlock_abi_,

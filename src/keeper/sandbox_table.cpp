@@ -73,10 +73,13 @@ std::set<std::string> SandboxTable::groups() const {
   return names;
 }
 
-std::set<std::uint32_t> SandboxTable::device_sets() const {
-  std::set<std::uint32_t> sets;
-  for (const auto& [number, sandbox] : sandboxes_) sets.insert(sandbox.device_set);
-  return sets;
+std::uint32_t SandboxTable::free_device_set(std::uint32_t count) const {
+  std::set<std::uint32_t> taken;
+  for (const auto& [number, sandbox] : sandboxes_) taken.insert(sandbox.device_set);
+  for (std::uint32_t set = 0; set < count; ++set) {
+    if (!taken.contains(set)) return set;
+  }
+  return 0;
 }
 
 }  // namespace cove::keeper

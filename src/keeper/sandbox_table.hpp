@@ -12,6 +12,7 @@
 #include "jail/jail.hpp"
 #include "jail/locks.hpp"
 #include "jail/stage.hpp"
+#include "keeper/cores.hpp"
 #include "keeper/poller.hpp"
 #include "sys/cgroup.hpp"
 
@@ -25,6 +26,7 @@ struct Sandbox {
   std::uint32_t root = 0;
   std::uint32_t uid = 0;
   std::uint32_t device_set = 0;
+  CoreShare cores;
   std::optional<sys::Cgroup> cgroup;
   jail::Jailed process;
   jail::Locks locks;  // for interpreters born into it later
@@ -68,7 +70,9 @@ class SandboxTable {
   [[nodiscard]] auto end() { return sandboxes_.end(); }
   [[nodiscard]] std::set<pid_t> inits() const;
   [[nodiscard]] std::set<std::string> groups() const;
-  [[nodiscard]] std::set<std::uint32_t> device_sets() const;
+  // Of `count` sets of device nodes one that no sandbox has. When all are taken the first is shared: the nodes are the
+  // same, but a lock on one of them is then seen by both.
+  [[nodiscard]] std::uint32_t free_device_set(std::uint32_t count) const;
 
  private:
   Poller& poller_;

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "jail/jail.hpp"
 #include "keeper/adoption.hpp"
 #include "keeper/cgroup_pool.hpp"
 #include "keeper/front_link.hpp"
+#include "keeper/live_limits.hpp"
 #include "keeper/plans.hpp"
 #include "keeper/poller.hpp"
 #include "keeper/sandbox_table.hpp"
@@ -24,8 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using wire::KeeperWord;
-constexpr int kRemoveRetryMillis = 1;
-constexpr int kMemoryRecheckMillis = 2;
+constexpr int kRemoveRetryMillis = 1, kMemoryRecheckMillis = 2;
 constexpr std::chrono::seconds kMemoryRecheckFor{2};
 constexpr std::chrono::seconds kNoBirths{60};  // into a sandbox after a birth that timed out
 
@@ -43,7 +42,6 @@ class Service {
   Result<> sweep();
   Result<> freeze(Sandbox& sandbox, std::chrono::milliseconds lease);
   Result<> thaw(Sandbox& sandbox);
-  std::uint32_t free_device_set();
 
   // Events.
   void handle(Poller::Event event);
@@ -60,6 +58,7 @@ class Service {
   ServiceOptions options_;
   FrontLink front_;
   Poller poller_;
+  Cores cores_ = Cores::of_this_process();
   SandboxTable sandboxes_{poller_};
   UserIds uids_{options_.first_uid, options_.uid_count};
   CgroupPool cgroups_{*options_.tree};
@@ -67,16 +66,6 @@ class Service {
   ZygoteGroups zygotes_{options_.zygotes};
   std::map<std::uint32_t, SandboxId> births_;  // pending, by serial
 };
-
-// A set that no living sandbox has. When all are taken the first is shared: the nodes are the same, but a lock on one
-// of them is then seen by both.
-std::uint32_t Service::free_device_set() {
-  const auto taken = sandboxes_.device_sets();
-  for (std::uint32_t set = 0; set < options_.device_sets; ++set) {
-    if (!taken.contains(set)) return set;
-  }
-  return 0;
-}
 
 Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
   if (!request.id.valid()) return fail(Errc::invalid, "the sandbox id is malformed");
@@ -100,7 +89,8 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
         {.memory_bytes = request.memory_bytes, .pids = request.pids, .cpu_millis = request.cpu_millis}));
   }
   COVE_TRY(sandbox.uid, uids_.take());
-  sandbox.device_set = free_device_set();
+  sandbox.device_set = sandboxes_.free_device_set(options_.device_sets);
+  sandbox.cores = cores_.take(request.cpu_millis);
   auto input = plans_.input(request, sandbox, root);
   input.control_fd = control.get();
   const auto plan = jail::make_plan(input, sandbox.cgroup ? &*sandbox.cgroup : nullptr);
@@ -110,7 +100,7 @@ Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
     return tl::unexpected<Error>(started.error());
   }
   sandbox.process = std::move(*started);
-  sandbox.locks = plan.locks;
+  sandbox.locks = plans_.locks(request, sandbox);
   if (sandbox.cgroup) sandbox.cgroup->forget_join_fds();
   sandboxes_.add(std::move(sandbox));
   return {};
@@ -143,6 +133,7 @@ Result<> Service::adopt_sandbox(const wire::KeeperRequest& request) {
   if (sandboxes_.inits().contains(request.init_pid)) return fail(Errc::exists, "this init is another sandbox's");
   COVE_TRY(auto sandbox, adopt(request, *options_.tree));
   uids_.reserve(sandbox.uid);
+  sandbox.cores = cores_.take(request.cpu_millis);
   sandbox.locks = plans_.locks(request, sandbox);
   front_.send({.word = KeeperWord::created, .serial = request.serial}, &sandboxes_.add(std::move(sandbox)));
   return {};
@@ -180,7 +171,8 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
   using wire::KeeperVerb;
   const auto needs_sandbox = [&] {
     return request.verb == KeeperVerb::destroy || request.verb == KeeperVerb::pause ||
-           request.verb == KeeperVerb::resume || request.verb == KeeperVerb::inspect;
+           request.verb == KeeperVerb::resume || request.verb == KeeperVerb::inspect ||
+           request.verb == KeeperVerb::relimit;
   };
   auto* sandbox = needs_sandbox() ? sandboxes_.find(request.id) : nullptr;
   if (needs_sandbox() && sandbox == nullptr)
@@ -216,6 +208,10 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       break;
     case KeeperVerb::resume:
       done = thaw(*sandbox);
+      break;
+    case KeeperVerb::relimit:
+      done = change_limits(*sandbox, *options_.tree, request);
+      if (done) sandbox->locks = plans_.locks(request, *sandbox);  // of what is born into it from now on
       break;
     case KeeperVerb::inspect:
       break;

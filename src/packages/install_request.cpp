@@ -22,7 +22,10 @@ Result<outbound::Reach> reach_of(const std::vector<std::string>& allowed) {
 Result<> choose_index(InstallRequest& request, const config::Dependencies& config,
                       const std::optional<std::string>& given, std::string_view field) {
   if (!given && config.index.empty())
-    return fail(Errc::invalid, fmt::format("{} must be given: this server has no package index of its own", field));
+    return fail(Errc::invalid,
+                fmt::format("{} must be given: this server has no package index of its own; with the setting "
+                            "dependencies.index = \"public\" it uses the one that pip itself would",
+                            field));
   auto index = outbound::parse_url(given.value_or(config.index));
   if (!index)
     return given ? fail(Errc::invalid, fmt::format("{}: {}", field, index.error().message))

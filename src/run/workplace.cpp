@@ -21,7 +21,7 @@ Result<> admit_background(sandbox::Core& core, const Principal& principal) {
 jail::Limits default_limits(const config::Config& config) {
   const auto& limits = config.sandbox;
   return {.memory_bytes = limits.memory_bytes,
-          .disk_bytes = std::min(limits.disk_bytes, sandbox::most_disk_bytes(limits.memory_bytes)),
+          .disk_bytes = std::min(limits.disk_for(limits.memory_bytes), sandbox::most_disk_bytes(limits.memory_bytes)),
           .inodes = limits.inodes,
           .pids = limits.pids,
           .cpu_millis = limits.cpu_millis};

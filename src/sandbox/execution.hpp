@@ -32,8 +32,9 @@ struct ExecutionEnd {
   Status status = Status::aborted;
   Reason reason = Reason::exited;  // exited: the cell came to its end, well or not
   std::chrono::milliseconds wall{0};
-  boost::json::object reply;  // the interpreter's own
-  std::string note;           // for people, when something other than the code ended it
+  boost::json::object reply;    // the interpreter's own
+  std::string note;             // for people, when something other than the code ended it
+  std::uint64_t oom_kills = 0;  // processes that the kernel killed for memory while it ran
   // Of the interpreter, when it ended with this.
   std::optional<int> exit_status = {};
   int signal = 0;

@@ -1,6 +1,7 @@
 #include "sandbox/kernel.hpp"
 
 #include "base/clock.hpp"
+#include "base/log_fields.hpp"
 #include "sandbox/poll_interval.hpp"
 
 namespace cove::sandbox {
@@ -124,12 +125,6 @@ std::string Kernel::how_it_died() const {
       return fmt::format("it exited with status {}", end->exit_status);
     case Reason::signalled:
       return fmt::format("it was killed by {}", guest::signal_name(end->signal));
-    case Reason::oom:
-      return "the sandbox's memory limit was reached";
-    case Reason::pids:
-      return "the sandbox's process limit was reached";
-    case Reason::disk:
-      return "the sandbox's storage is full";
     case Reason::timeout:
       return "it did not end in time, and not when it was interrupted";
     case Reason::cancelled:
@@ -153,11 +148,14 @@ void Kernel::die() {
   if (reason == Reason::timeout && end && end->reason == Reason::oom) reason = Reason::oom;
   if (reason == Reason::exited || reason == Reason::signalled) reason = Reason::kernel_died;
   const auto note = how_it_died();
+  if (!ending_ && reason != Reason::sandbox_gone && reason != Reason::shutdown)
+    sandbox_->note("kernel died", fmt::format("kernel={} reason={}", id(), log_value(note)));
   stopping_.reset();
   if (const auto last = std::exchange(running_, nullptr))
     finish(last, {.status = ExecutionEnd::Status::error,
                   .reason = reason,
                   .note = note,
+                  .oom_kills = end ? end->oom_kills : 0,
                   .exit_status = end ? std::optional(end->exit_status) : std::nullopt,
                   .signal = end ? end->signal : 0});
   // What one of them did is not the others' end.

@@ -110,6 +110,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   [[nodiscard]] tl::unexpected<Error> is_dead() const;
   void on_protocol_error(std::string_view why);
   void run_next();
+  static async::Task<> count(std::shared_ptr<Kernel> self);
   void die();
   void arm(std::chrono::milliseconds left, Reason reason);
   std::shared_ptr<Execution> enqueue(ExecutionOrder order, ExecutionLimits limits);
@@ -130,6 +131,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   boost::asio::steady_timer deadline_;
   std::optional<Reason> stopping_;  // why the running one was interrupted
   std::string broken_;              // why it had to be ended
+  bool counting_ = false;           // what the last one met
   bool ending_ = false;             // it is ended, whatever it does
   bool restarting_ = false;
   bool removed_ = false;

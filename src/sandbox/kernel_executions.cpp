@@ -2,8 +2,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "base/text.hpp"
+#include "guest/limit_message.hpp"
 #include "sandbox/kernel.hpp"
 #include "sandbox/poll_interval.hpp"
 
@@ -15,6 +18,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxQueued = 256;
 constexpr std::size_t kMaxReason = 500;        // bytes of its own message about why it cannot begin
+constexpr milliseconds kCountersTime{20};      // a cell waits this long for the counters of the one before it
 constexpr milliseconds kQuestionTime{30'000};  // of the kernel's own, when its turn has come
 
 }  // namespace
@@ -87,13 +91,29 @@ void Kernel::on_reply(KernelMessage message) {
     end.reason = *stopping_;
     end.status = ExecutionEnd::Status::error;
   }
+  if (const auto kills = process_->oom_kills(); kills > 0) {
+    end.oom_kills = kills;
+    end.note = guest::killed_beside(kills, {.limits = process_->limits()});
+  }
   const auto done = std::exchange(running_, nullptr);
   deadline_.cancel();
   stopping_.reset();
   finish(done, std::move(end), message.bytes);
   state_ = State::idle;
   changed_.notify_all();
-  run_next();
+  counting_ = true;
+  sandbox_->tasks().spawn("count what a cell met", count(shared_from_this()));
+}
+
+// A cell is charged with what is counted from its start on: it starts when the counters have been read after the one
+// before it, while the answer to that is on its way.
+async::Task<> Kernel::count(std::shared_ptr<Kernel> self) {
+  const auto until = std::chrono::steady_clock::now() + kCountersTime;
+  self->sandbox_->tasks().spawn("read counters", self->sandbox_->refresh_counters());
+  co_await boost::asio::post(self->sandbox_->executor(), boost::asio::use_awaitable);  // it has begun then
+  co_await self->sandbox_->counted(until);
+  self->counting_ = false;
+  self->run_next();
 }
 
 void Kernel::finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes) {
@@ -166,7 +186,7 @@ std::shared_ptr<Execution> Kernel::find(std::uint64_t id) const {
 }
 
 void Kernel::run_next() {
-  if (state_ != State::idle || running_ || queue_.empty()) return;
+  if (state_ != State::idle || running_ || counting_ || queue_.empty()) return;
   running_ = queue_.front();
   queue_.pop_front();
   state_ = State::busy;

@@ -195,6 +195,16 @@ void Process::rebase_counters() {
   if (table_ != nullptr) counters_before_ = table_->counters();
 }
 
+std::uint64_t Process::oom_kills() const {
+  if (table_ == nullptr) return 0;
+  const auto now = table_->counters().oom_kills;
+  return now - std::min(now, counters_before_.oom_kills);
+}
+
+guest::RunLimits Process::limits() const {
+  return table_ == nullptr ? guest::RunLimits{} : table_->limits();
+}
+
 void Process::on_output(const wire::Output& output) {
   const auto index = wire::index_of(output.stream);
   received_[index] = std::max(received_[index], output.offset + output.bytes.size());

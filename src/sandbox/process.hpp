@@ -16,6 +16,7 @@
 
 #include "async/signal.hpp"
 #include "guest/init_link.hpp"
+#include "guest/limit_message.hpp"
 #include "sandbox/process_request.hpp"
 #include "sandbox/sandbox_record.hpp"
 #include "store/process_table.hpp"
@@ -80,6 +81,9 @@ class Process : public std::enable_shared_from_this<Process> {
   Result<> send(std::string_view message);
   // OOM kills and refused forks in the sandbox until now are not this process's.
   void rebase_counters();
+  // Since then, as far as the keeper has reported.
+  [[nodiscard]] std::uint64_t oom_kills() const;
+  [[nodiscard]] guest::RunLimits limits() const;
   // Ends it with Reason::timeout if it runs longer than this from now.
   void limit_time(std::chrono::milliseconds left);
 

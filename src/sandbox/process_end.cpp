@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "guest/limit_message.hpp"
 #include "sandbox/process.hpp"
 #include "sandbox/process_table.hpp"
 
@@ -77,22 +78,28 @@ async::Task<> Process::conclude(Inspect inspect) {
     finish(*stored_end_);
     co_return;
   }
-  guest::Evidence evidence{.stopped_by_us = stop_reason_,
-                           .exit_seen = true,
-                           .exit_code = exited_->exit_code,
-                           .signal = exited_->signal,
-                           .disk_full = exited_->disk_free_bytes < 4096 || exited_->disk_free_inodes == 0};
-  // A good end needs no explanation.
-  const bool unexplained = exited_->exit_code != 0 || stop_reason_;
-  if (unexplained && request_.kind != ProcessKind::internal) {
+  auto evidence = guest::evidence_of(exited_, stop_reason_);
+  guest::RunFacts facts;
+  if (table_ != nullptr) {
+    facts.limits = table_->limits();
+    facts.file_bytes = facts.limits.disk_bytes - std::min(facts.limits.disk_bytes, exited_->disk_free_bytes);
+  }
+  // In a throwaway nobody is told of more than a good end.
+  const bool told = exited_->exit_code != 0 || stop_reason_ || (table_ != nullptr && table_->named());
+  if (told && request_.kind != ProcessKind::internal) {
     const auto counted = co_await inspect();
     if (end_) co_return;
     if (counted) {
       evidence.oom_kills = counted->oom_kills - std::min(counted->oom_kills, counters_before_.oom_kills);
       evidence.pids_refused = counted->pids_refused - std::min(counted->pids_refused, counters_before_.pids_refused);
+      facts.memory_peak_bytes = counted->memory_peak_bytes;
     }
   }
   ProcessEnd end{.reason = guest::judge(evidence), .signal = exited_->signal};
+  end.oom_kills = evidence.oom_kills;
+  end.pids_refused = evidence.pids_refused;
+  end.note = request_.kind == ProcessKind::kernel ? guest::limit_cause(end.reason, evidence, facts)
+                                                  : guest::limit_message(end.reason, evidence, facts);
   end.exit_status = end.reason == Reason::shutdown ? kKilled : guest::exit_status(end.reason, evidence);
   end.wall = age();
   end.cpu = milliseconds(exited_->cpu_usec / 1000);
@@ -111,7 +118,8 @@ void Process::fail_to_start(const wire::SpawnFailed& failure, const std::string&
     end.note = fmt::format("Command not found: {}", name);
   } else if (failure.stage == wire::SpawnStage::fork && failure.sys_errno == EAGAIN) {
     end.reason = Reason::pids;
-    end.note = fmt::format("Cannot start {}: the sandbox's process limit is reached", name);
+    const auto limit = table_ == nullptr ? 0 : table_->limits().pids;
+    end.note = fmt::format("Cannot start {}: process limit {} reached; end a process first", name, limit);
   } else {
     end.note = fmt::format("Cannot execute {}: {}", name, std::strerror(failure.sys_errno));
   }

@@ -59,7 +59,9 @@ struct ProcessEnd {
   std::uint64_t out_bytes = 0;
   std::uint64_t err_bytes = 0;
   std::optional<std::uint32_t> made;  // wire::Exited::made; nullopt when init did not count
-  std::string note;                   // for people, when something other than the program ended it
+  std::uint64_t oom_kills = 0;        // processes that the kernel killed for memory while it ran
+  std::uint64_t pids_refused = 0;     // forks that the kernel refused while it ran
+  std::string note;                   // for people: what ended it, or what the kernel did while it ran
 };
 
 }  // namespace cove::sandbox

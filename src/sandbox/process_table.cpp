@@ -113,6 +113,11 @@ Result<> ProcessTable::assign(Process& process, ProcessRequest request) {
   return {};
 }
 
+guest::RunLimits ProcessTable::limits() const {
+  const auto& row = record_.row;
+  return {.memory_bytes = row.memory_bytes, .disk_bytes = row.disk_bytes, .inodes = row.inodes, .pids = row.pids};
+}
+
 Result<> ProcessTable::write_row(std::uint32_t number, const ProcessRequest& request) {
   if (!is_stored(request)) return {};
   auto shown = request.argv;

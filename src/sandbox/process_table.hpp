@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "guest/limit_message.hpp"
 #include "sandbox/init_session.hpp"
 #include "sandbox/process.hpp"
 #include "sandbox/sandbox_context.hpp"
@@ -65,6 +66,9 @@ class ProcessTable {
   // --- For Process. ---
   [[nodiscard]] InitSession& session() const { return session_; }
   [[nodiscard]] const ResourceCounters& counters() const { return counters_; }
+  // Somebody may ask for more than its exit status.
+  [[nodiscard]] bool named() const { return record_.purpose == Purpose::named; }
+  [[nodiscard]] guest::RunLimits limits() const;
   [[nodiscard]] bool paused() const { return record_.state == State::paused; }
   // Bytes of events that came into memory; those of the largest holders are dropped over the bound.
   void hold(std::size_t bytes);

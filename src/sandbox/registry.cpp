@@ -4,7 +4,9 @@
 
 #include "async/deadline.hpp"
 #include "base/clock.hpp"
+#include "base/log_fields.hpp"
 #include "base/random.hpp"
+#include "base/units.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -15,9 +17,30 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kTickInterval{500};
 constexpr milliseconds kRetryInterval{500};
 constexpr std::size_t kMaxNamed = 10;
+constexpr std::size_t kMaxExpired = 1000;  // that are remembered
 
 std::string pod_name() {
   return fmt::format("sbx-{:010x}", random_number<std::uint64_t>() & 0xff'ffff'ffff);
+}
+
+// " key=value" for each member of an event's data.
+std::string fields_of(const std::string& data_json) {
+  std::string fields;
+  boost::system::error_code failed;
+  const auto data = boost::json::parse(data_json, failed);
+  if (failed || !data.is_object()) return fields;
+  for (const auto& [name, value] : data.as_object()) {
+    const auto text = value.is_string() ? std::string(value.as_string()) : boost::json::serialize(value);
+    fields += fmt::format(" {}={}", std::string_view(name), log_value(text));
+  }
+  return fields;
+}
+
+Result<> check_memory(const Quotas& quotas, std::uint64_t memory) {
+  if (quotas.memory_bytes == 0 || memory <= quotas.memory_bytes) return {};
+  return fail(Errc::quota,
+              fmt::format("this tenant's sandboxes may have at most {} of memory in total: {} would be more",
+                          format_size(quotas.memory_bytes), format_size(memory)));
 }
 
 }  // namespace
@@ -38,7 +61,9 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
                .templates = templates_,
                .run_dir = run_dir,
                .zygotes = ZygoteGroups(options_.zygotes),
-               .orphan_grace = options_.orphan_grace},
+               .orphan_grace = options_.orphan_grace,
+               .note = options_.note,
+               .raisable = options_.raisable},
       pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
       sooner_(executor),
       boot_id_(boot_id()) {}
@@ -52,6 +77,9 @@ void Registry::on_notice(const wire::KeeperReply& notice) {
   }
   // OOM kills before a command began are not that command's.
   found->second->update_counters(notice);
+  if (notice.word == wire::KeeperWord::out_of_memory)
+    found->second->note("out of memory: the kernel killed a process",
+                        fmt::format("memory={}", format_size(found->second->row().memory_bytes)));
   if (died) tasks_.spawn("remove a dead sandbox", lose(found->second));
 }
 
@@ -74,6 +102,7 @@ async::Task<> Registry::keep_time() {
       sandbox->tick();
       if (sandbox->expired()) {
         ++counters_.expired;
+        remember_expired(*sandbox);
         publish("expired", *sandbox);
         tasks_.spawn("expire a sandbox", remove(sandbox, "expired"));
         continue;
@@ -90,20 +119,30 @@ Result<> Registry::check_quotas(const CreateRequest& request, const Quotas& quot
   if (by_id_.size() >= options_.max_sandboxes)
     return fail(Errc::quota,
                 fmt::format("the server's limit of {} sandboxes is reached: delete one first", options_.max_sandboxes));
-  std::uint32_t count = 0;
-  std::uint64_t memory = request.limits.memory_bytes;
-  for (const auto& [key, sandbox] : by_name_) {
-    if (key.first != request.tenant) continue;
-    ++count;
-    memory += sandbox->row().memory_bytes;
-  }
-  if (quotas.sandboxes != 0 && count >= quotas.sandboxes)
+  const auto count =
+      std::ranges::count_if(by_name_, [&](const auto& entry) { return entry.first.first == request.tenant; });
+  if (quotas.sandboxes != 0 && std::cmp_greater_equal(count, quotas.sandboxes))
     return fail(Errc::quota,
                 fmt::format("this tenant's limit of {} sandboxes is reached: delete one first", quotas.sandboxes));
-  if (quotas.memory_bytes != 0 && memory > quotas.memory_bytes)
-    return fail(Errc::quota, fmt::format("this tenant's sandboxes may have at most {} bytes of memory in total",
-                                         quotas.memory_bytes));
-  return {};
+  return check_memory(quotas, memory_of(request.tenant, nullptr) + request.limits.memory_bytes);
+}
+
+std::uint64_t Registry::memory_of(const std::string& tenant, const Sandbox* without) const {
+  std::uint64_t memory = 0;
+  for (const auto& [key, sandbox] : by_name_) {
+    if (key.first == tenant && sandbox.get() != without) memory += sandbox->row().memory_bytes;
+  }
+  return memory;
+}
+
+async::Task<Result<>> Registry::set_limits(std::shared_ptr<Sandbox> sandbox, SandboxLimits limits, Quotas quotas) {
+  const auto others = memory_of(sandbox->tenant(), sandbox.get());
+  if (auto allowed = check_memory(quotas, others + limits.memory_bytes); !allowed) co_return allowed;
+  if (auto done = co_await sandbox->set_limits(limits); !done) co_return done;
+  publish("updated", *sandbox,
+          fmt::format(R"({{"memoryBytes": {}, "diskBytes": {}, "pids": {}, "cpuMillis": {}}})", limits.memory_bytes,
+                      limits.disk_bytes, limits.pids, limits.cpu_millis));
+  co_return Result<>();
 }
 
 // For the pool: made before anybody asked for it.
@@ -207,7 +246,22 @@ async::Task<Result<std::shared_ptr<Sandbox>>> Registry::find(std::string tenant,
     if (sandbox->purpose() == Purpose::throwaway) break;
     co_return sandbox;
   }
-  co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
+  co_return absent(key);
+}
+
+void Registry::remember_expired(const Sandbox& sandbox) {
+  if (sandbox.purpose() != Purpose::named) return;
+  if (expired_.size() >= kMaxExpired) expired_.pop_front();
+  expired_.emplace_back(Key(sandbox.tenant(), sandbox.name()), milliseconds(sandbox.row().ttl_ms));
+}
+
+// Whoever comes back to a sandbox of theirs learns what became of it.
+tl::unexpected<Error> Registry::absent(const Key& key) const {
+  const auto before =
+      std::find_if(expired_.rbegin(), expired_.rend(), [&](const auto& one) { return one.first == key; });
+  if (before == expired_.rend()) return fail(Errc::not_found, fmt::format("sandbox not found: {}", key.second));
+  return fail(Errc::not_found, fmt::format("sandbox not found: {}: it expired, {} after it was last used", key.second,
+                                           format_duration(before->second)));
 }
 
 std::shared_ptr<Sandbox> Registry::by_id(const std::string& id) const {
@@ -322,6 +376,7 @@ std::shared_ptr<async::Signal> Registry::events_of(const std::string& tenant) {
 // An event that cannot be written is lost, and the log says so; nothing else waits for it.
 void Registry::publish(std::string_view type, const Sandbox& sandbox, std::string data_json) {
   if (sandbox.purpose() == Purpose::throwaway) return;
+  sandbox.note(fmt::format("sandbox {}", type), fmt::format("pod={}{}", sandbox.row().pod_name, fields_of(data_json)));
   const store::EventRow event{.at_unix_ms = unix_millis(),
                               .tenant = sandbox.tenant(),
                               .type = std::string(type),

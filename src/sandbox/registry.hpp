@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -71,6 +72,8 @@ class Registry {
     store::TemplateRow host_template;
     templates::Templates::Ask ask_builder;
     std::function<std::chrono::milliseconds()> orphan_grace = [] { return std::chrono::minutes(5); };
+    std::function<void(std::string_view line)> note = [](std::string_view) {};
+    std::function<RaisableLimits()> raisable = [] { return RaisableLimits{}; };
   };
   using Log = std::function<void(std::string_view line)>;
 
@@ -97,6 +100,8 @@ class Registry {
   async::Task<Result<std::shared_ptr<Sandbox>>> find(std::string tenant, std::string name);
   // By SandboxRow::id, of any tenant; nullptr when there is none.
   [[nodiscard]] std::shared_ptr<Sandbox> by_id(const std::string& id) const;
+  // Gives it other limits and publishes that. Errc::quota when its tenant may not have that much memory.
+  async::Task<Result<>> set_limits(std::shared_ptr<Sandbox> sandbox, SandboxLimits limits, Quotas quotas);
   // Returns when nothing of it is left.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
@@ -140,6 +145,10 @@ class Registry {
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
+  void remember_expired(const Sandbox& sandbox);
+  [[nodiscard]] tl::unexpected<Error> absent(const Key& key) const;
+  // Of a tenant's sandboxes, without this one.
+  [[nodiscard]] std::uint64_t memory_of(const std::string& tenant, const Sandbox* without) const;
 
   async::TaskGroup& tasks_;
   store::Store& store_;
@@ -152,6 +161,7 @@ class Registry {
   Pool pool_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
+  std::deque<std::pair<Key, std::chrono::milliseconds>> expired_;  // the newest, with their TTL; for messages
   async::Signal sooner_;                                           // something may expire earlier than was thought
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // of events, by tenant
   Counters counters_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/log_fields.hpp"
 #include "sandbox/poll_interval.hpp"
 #include "sys/record.hpp"
 
@@ -23,6 +24,14 @@ constexpr std::chrono::seconds kAnswerTime{30};  // for an init to report its pr
 tl::unexpected<Error> ours(const Error& error, std::string_view what) {
   if (error.code == Errc::unavailable || error.code == Errc::unsupported) return tl::unexpected<Error>(error);
   return fail(Errc::io, std::string(what));
+}
+
+// A process that was left to itself is work that somebody wants done. A paused one does none.
+bool works(const SandboxRecord& record, const ProcessTable& processes) {
+  const auto visible = processes.visible();
+  return record.state == State::running && std::ranges::any_of(visible, [](const auto& process) {
+           return process->request().kind == ProcessKind::background && !process->end();
+         });
 }
 
 }  // namespace
@@ -46,6 +55,12 @@ Sandbox::~Sandbox() {
 void Sandbox::set_state(State state) {
   record_.state = state;
   changed_.notify_all();
+}
+
+void Sandbox::note(std::string_view words, std::string_view fields) const {
+  context_.note(fmt::format("{} sandbox={} tenant={}{}{}", words,
+                            record_.purpose == Purpose::throwaway ? "-" : log_value(record_.row.name),
+                            log_value(record_.row.tenant), fields.empty() ? "" : " ", fields));
 }
 
 Sandbox::Activity::Activity(std::shared_ptr<Sandbox> sandbox) : sandbox_(std::move(sandbox)) {
@@ -92,7 +107,7 @@ void Sandbox::persist_expiry() {
 }
 
 bool Sandbox::expired() const {
-  return expiry_is_fixed() && boot_time() >= expires_boot_;
+  return expiry_is_fixed() && boot_time() >= expires_boot_ && !(renewable() && works(record_, processes_));
 }
 
 std::int64_t Sandbox::expires_unix_ms() const {
@@ -108,6 +123,9 @@ wire::KeeperRequest Sandbox::request(wire::KeeperVerb verb) const {
   request.inodes = record_.row.inodes;
   request.pids = record_.row.pids;
   request.cpu_millis = record_.row.cpu_millis;
+  const auto raisable = context_.raisable();
+  request.max_pids = raisable.pids;
+  request.max_disk_bytes = raisable.disk_bytes;
   request.terminal = wire::SandboxTerminal::available;
   request.births = wire::SandboxBirths::possible;
   request.init_pid = static_cast<std::int32_t>(record_.row.init_pid);
@@ -195,7 +213,7 @@ void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
 
 void Sandbox::tick() {
   processes_.on_tick();
-  if (active_ > 0) touch();  // also for a server that comes after us
+  if (active_ > 0 || works(record_, processes_)) touch();  // also for a server that comes after us
 }
 
 async::Task<> Sandbox::destroy() {
@@ -218,6 +236,26 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
   auto counted = co_await context_.keeper.ask(wanted);
   if (counted) counters_.update(*counted);
   co_return counted;
+}
+
+async::Task<Result<>> Sandbox::set_limits(SandboxLimits limits) {
+  const auto self = shared_from_this();
+  if (record_.state != State::running && record_.state != State::paused) co_return not_found(record_);
+  auto wanted = request(wire::KeeperVerb::relimit);
+  wanted.memory_bytes = limits.memory_bytes;
+  wanted.disk_bytes = limits.disk_bytes;
+  wanted.pids = limits.pids;
+  wanted.cpu_millis = limits.cpu_millis;
+  auto changed = co_await context_.keeper.ask(wanted);
+  const bool refused = !changed && changed.error().code == Errc::conflict;
+  if (!changed && refused) co_return tl::unexpected<Error>(changed.error());
+  if (!changed) co_return ours(changed.error(), "the limits of the sandbox could not be changed");
+  record_.row.memory_bytes = limits.memory_bytes;
+  record_.row.disk_bytes = limits.disk_bytes;
+  record_.row.pids = limits.pids;
+  record_.row.cpu_millis = limits.cpu_millis;
+  if (record_.purpose == Purpose::throwaway) co_return Result<>();
+  co_return context_.store.sandboxes().set_limits(record_.row);
 }
 
 async::Task<Result<>> Sandbox::pause() {

@@ -39,6 +39,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   [[nodiscard]] async::Signal& changed() { return changed_; }
   [[nodiscard]] const boost::asio::any_io_executor& executor() const { return context_.executor; }
   [[nodiscard]] async::TaskGroup& tasks() const { return context_.tasks; }
+  // Says in the log what happened to it, or to something in it: words, then fields.
+  void note(std::string_view words, std::string_view fields = {}) const;
 
   // An activity keeps the sandbox from expiring while it lasts, and renews its TTL at the end. A sandbox that is not
   // renewable (SandboxRow::renewal) expires when it was said to.
@@ -95,6 +97,12 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void kill_everything();
 
   async::Task<Result<wire::KeeperReply>> inspect();
+  // Reads the counters, so that what comes next is not charged with what was refused before it.
+  async::Task<> refresh_counters();
+  // Returns when nobody reads them any more, or at that time.
+  async::Task<> counted(std::chrono::steady_clock::time_point until);
+  // Other limits from now on, also after a restart. Errc::conflict, with the numbers, when more than that is in use.
+  async::Task<Result<>> set_limits(SandboxLimits limits);
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
 
@@ -131,7 +139,6 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   void on_frame(const wire::Frame& frame);
   void on_init_gone();
   static async::Task<> conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<Process> process);
-  async::Task<> refresh_counters();
 
   enum class Interpreter { none, python, node };
   async::Task<Result<std::shared_ptr<Process>>> start_when_ready(ProcessRequest request, Interpreter interpreter);

@@ -37,6 +37,12 @@ class ZygoteGroups {
   std::map<std::string, std::uint32_t> numbers_;
 };
 
+// How far the limits of a sandbox may be raised while it lives.
+struct RaisableLimits {
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t pids = 0;
+};
+
 // Services of the server that every sandbox borrows.
 struct SandboxContext {
   boost::asio::any_io_executor executor;
@@ -49,6 +55,8 @@ struct SandboxContext {
   ZygoteGroups zygotes = ZygoteGroups();
   // How long sandboxes outlive their TTL when no server comes back for them.
   std::function<std::chrono::milliseconds()> orphan_grace;
+  std::function<void(std::string_view line)> note = [](std::string_view) {};  // for the log: what happened
+  std::function<RaisableLimits()> raisable = [] { return RaisableLimits{}; };
 };
 
 }  // namespace cove::sandbox

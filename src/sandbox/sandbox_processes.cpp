@@ -66,7 +66,6 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
   if (!counted && process->request().kind != ProcessKind::internal) co_await self->refresh_counters();
 }
 
-// So that the next process is not charged with what was refused before it.
 async::Task<> Sandbox::refresh_counters() {
   const auto self = shared_from_this();
   counters_stale_ = true;
@@ -79,6 +78,12 @@ async::Task<> Sandbox::refresh_counters() {
   changed_.notify_all();
 }
 
+async::Task<> Sandbox::counted(Clock::time_point until) {
+  const auto self = shared_from_this();
+  while (reading_counters_ && co_await changed_.wait_until(until)) {
+  }
+}
+
 void Sandbox::kill_everything() {
   if (!session_->connected()) return;
   session_->link()->kill_everything();
@@ -86,7 +91,8 @@ void Sandbox::kill_everything() {
 }
 
 std::vector<std::string> Sandbox::environment(const ProcessRequest& request) const {
-  auto variables = guest::base_environment();
+  auto variables = guest::base_environment(
+      {.memory_bytes = record_.row.memory_bytes, .cpu_millis = record_.row.cpu_millis, .pids = record_.row.pids});
   if (request.terminal) guest::set_variable(variables, "TERM=xterm-256color");
   boost::system::error_code failed;
   if (const auto own = json::parse(record_.row.env_json, failed); !failed && own.is_object()) {
@@ -114,9 +120,7 @@ async::Task<Result<>> Sandbox::wait_until_ready(ProcessKind kind, std::function<
     if (abandoned && abandoned()) co_return fail(Errc::unavailable, "the request was abandoned");
     co_await changed_.wait_until(Clock::now() + kPollInterval);
   }
-  const auto counted = Clock::now() + kCountersTime;
-  while (reading_counters_ && kind != ProcessKind::internal && co_await changed_.wait_until(counted)) {
-  }
+  if (kind != ProcessKind::internal) co_await counted(Clock::now() + kCountersTime);
   if (record_.state == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (record_.state != State::running || !session_->connected()) co_return not_found(record_);
   if (kind == ProcessKind::background) co_return processes_.check_background_quota();

@@ -24,6 +24,14 @@ struct SandboxRecord {
   State state = State::creating;
 };
 
+// The limits that can be changed while a sandbox lives.
+struct SandboxLimits {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint32_t pids = 0;
+  std::uint32_t cpu_millis = 0;
+};
+
 // A sandbox that is being deleted is reported like one that never was.
 tl::unexpected<Error> not_found(const SandboxRecord& record);
 

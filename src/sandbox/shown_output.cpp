@@ -27,7 +27,8 @@ std::string with_last_words(const Process& process, std::string err) {
       return on_its_own_line(std::move(err), fmt::format("Command timed out after {:g} seconds", seconds));
     }
     case Reason::oom:
-      return on_its_own_line(std::move(err), "Killed: the sandbox's memory limit was reached");
+      return on_its_own_line(std::move(err),
+                             process.end()->note.empty() ? "killed: memory limit reached" : process.end()->note);
     case Reason::sandbox_gone:
       return on_its_own_line(std::move(err), "Killed: the sandbox ended");
     case Reason::shutdown:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "async/deadline.hpp"
+#include "base/units.hpp"
 
 namespace cove::server {
 
@@ -20,7 +21,12 @@ constexpr std::chrono::milliseconds kPoll{5};
 
 void Drain::begin() {
   services_.gate.close();
-  services_.log.info("draining");
+  const auto running = services_.gate.inside();
+  services_.log.info(running == 0
+                         ? std::string("draining")
+                         : fmt::format("draining: waiting for {} execution{}, up to {}; Ctrl-C again ends {} now",
+                                       running, running == 1 ? "" : "s", format_duration(services_.config->drain),
+                                       running == 1 ? "it" : "them"));
   services_.server.drain();
 }
 

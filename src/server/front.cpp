@@ -10,6 +10,7 @@
 
 #include "async/deadline.hpp"
 #include "base/io.hpp"
+#include "base/log_fields.hpp"
 #include "server/drain.hpp"
 #include "server/file_directory.hpp"
 #include "server/reload.hpp"
@@ -79,6 +80,10 @@ Task<> Front::serve() {
   bound.port = acceptor.local_endpoint().port();
   services_.log.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), services_.registry.size(),
                                  services_.options.needs_keys ? "required" : "not required"));
+  if (const auto missing = keeper::not_enforced(services_.registry.enforcement()); !missing.empty())
+    services_.log.warn(fmt::format("this host does not enforce every limit of a sandbox missing={} reason={}",
+                                   fmt::join(missing, ","),
+                                   log_value(services_.registry.enforcement().cgroup_shortcoming, 1024)));
   if (config->workspace.network)
     services_.log.warn("workspace.network (SANDBOX_ALLOW_NETWORK) is set, but sandboxes have no network");
   start_housekeeping();

@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
 
 #include "base/clock.hpp"
+#include "base/log_fields.hpp"
 
 namespace cove::server {
 namespace {
@@ -19,13 +22,34 @@ namespace {
 constexpr std::size_t kLongestLine = PIPE_BUF;
 constexpr std::size_t kLongestMessage = kLongestLine - 256;
 
+// Whatever looks like a number is one, except where it is a name that somebody chose.
+boost::json::value json_of(const LogField& field) {
+  constexpr std::string_view kNames[] = {"id", "sandbox", "tenant", "kernel", "peer", "target", "agent", "reason"};
+  if (std::ranges::find(kNames, field.key) != std::end(kNames)) return boost::json::string(field.value);
+  const auto* end = field.value.data() + field.value.size();
+  std::int64_t whole = 0;
+  if (const auto read = std::from_chars(field.value.data(), end, whole); read.ec == std::errc() && read.ptr == end)
+    return whole;
+  double number = 0;
+  const auto read = std::from_chars(field.value.data(), end, number, std::chars_format::fixed);
+  if (read.ec == std::errc() && read.ptr == end) return number;
+  return boost::json::string(field.value);
+}
+
+std::string json_line(const std::string& stamp, std::string_view level, std::string_view text) {
+  const auto line = parse_log_line(text);
+  boost::json::object object{
+      {"time", stamp}, {"level", level}, {"message", line.words.empty() ? "request" : line.words}};
+  for (const auto& field : line.fields) object[field.key] = json_of(field);
+  return boost::json::serialize(object) + "\n";
+}
+
 std::string line_of(const config::Log& options, std::string_view level, std::string_view message) {
   message = message.substr(0, kLongestMessage);
   const auto now = unix_millis();
   auto stamp = iso_time(now);
   stamp.insert(stamp.size() - 1, fmt::format(".{:03}", now % 1000));
-  if (options.format == config::LogFormat::json)
-    return boost::json::serialize(boost::json::object{{"time", stamp}, {"level", level}, {"message", message}}) + "\n";
+  if (options.format == config::LogFormat::json) return json_line(stamp, level, message);
   return fmt::format("{} {} {}\n", stamp, level, message);
 }
 

@@ -52,12 +52,12 @@ sandbox::Admission::Options admission_options(const config::Config& config, cons
 
 // The pool holds what is asked for most: a sandbox of the default limits, a run, a handler.
 sandbox::Pool::Options pool_options(const config::Config& config) {
-  const jail::Limits plain{
-      .memory_bytes = config.sandbox.memory_bytes,
-      .disk_bytes = std::min(config.sandbox.disk_bytes, sandbox::most_disk_bytes(config.sandbox.memory_bytes)),
-      .inodes = config.sandbox.inodes,
-      .pids = config.sandbox.pids,
-      .cpu_millis = config.sandbox.cpu_millis};
+  const jail::Limits plain{.memory_bytes = config.sandbox.memory_bytes,
+                           .disk_bytes = std::min(config.sandbox.disk_for(config.sandbox.memory_bytes),
+                                                  sandbox::most_disk_bytes(config.sandbox.memory_bytes)),
+                           .inodes = config.sandbox.inodes,
+                           .pids = config.sandbox.pids,
+                           .cpu_millis = config.sandbox.cpu_millis};
   const auto size = config.pool.size;
   const auto handlers = size == 0 ? 0 : config.workspace.handler_pool;
   const bool warm = config.python.warm;

@@ -4,7 +4,7 @@ namespace cove::server {
 namespace {
 
 sandbox::Registry::Options registry_options(const FrontOptions& options, const config::Live& config,
-                                            SupervisorLink& supervisor) {
+                                            SupervisorLink& supervisor, const Log& log) {
   const bool shared = config->python.zygotes == config::ZygoteSharing::everyone;
   return {.max_sandboxes = config->max_sandboxes,
           .enforcement = options.enforcement,
@@ -12,7 +12,13 @@ sandbox::Registry::Options registry_options(const FrontOptions& options, const c
           .host_template = host_template(),
           .ask_builder = [&supervisor](const wire::SupervisorRequest& request,
                                        std::vector<UniqueFd> fds) { return supervisor.ask(request, std::move(fds)); },
-          .orphan_grace = [&config] { return config->sandbox.orphan_grace; }};
+          .orphan_grace = [&config] { return config->sandbox.orphan_grace; },
+          .note = [&log](std::string_view line) { log.info(line); },
+          .raisable =
+              [&config] {
+                return sandbox::RaisableLimits{.disk_bytes = config->sandbox.max_disk_bytes,
+                                               .pids = config->sandbox.max_pids};
+              }};
 }
 
 http::Router routes_of(Services& services) {
@@ -58,7 +64,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       slots(loop.get_executor(), slot_options(*config()), &gate),
       outbound(loop.get_executor(), outbound_options(*config())),
       registry(
-          loop.get_executor(), tasks, *store, run_dir.get(), registry_options(options, config, supervisor),
+          loop.get_executor(), tasks, *store, run_dir.get(), registry_options(options, config, supervisor, log),
           [this](std::string_view line) { log.warn(line); }, [this] { supervisor.replace_keeper(); }),
       callbacks(
           loop.get_executor(), tasks, *store, outbound, [this] { return callback_options(*config()); },

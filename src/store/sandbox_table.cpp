@@ -31,6 +31,8 @@ SandboxTable::SandboxTable(Database& database)
       update_(database, fmt::format("UPDATE sandboxes SET ({}) = ({}) WHERE id = ?", kColumns, marks(kColumns))),
       set_state_(database, "UPDATE sandboxes SET state = ?2 WHERE id = ?1"),
       set_expiry_(database, "UPDATE sandboxes SET ttl_ms = ?2, expires_boot_ms = ?3 WHERE id = ?1"),
+      set_limits_(database,
+                  "UPDATE sandboxes SET memory_bytes = ?2, disk_bytes = ?3, pids = ?4, cpu_millis = ?5 WHERE id = ?1"),
       dependencies_(database, "SELECT dependencies_json FROM sandboxes WHERE id = ?"),
       set_dependencies_(database, "UPDATE sandboxes SET dependencies_json = ?2 WHERE id = ?1"),
       erase_(database, "DELETE FROM sandboxes WHERE id = ?"),
@@ -68,6 +70,10 @@ Result<> SandboxTable::set_state(std::string_view id, std::string_view state) {
 
 Result<> SandboxTable::set_expiry(std::string_view id, std::int64_t ttl_ms, std::int64_t expires_boot_ms) {
   return found(set_expiry_.run(id, ttl_ms, expires_boot_ms));
+}
+
+Result<> SandboxTable::set_limits(const SandboxRow& row) {
+  return found(set_limits_.run(row.id, row.memory_bytes, row.disk_bytes, row.pids, row.cpu_millis));
 }
 
 Result<> SandboxTable::erase(std::string_view id) {

@@ -49,6 +49,8 @@ class SandboxTable {
   Result<> update(const SandboxRow& row);
   Result<> set_state(std::string_view id, std::string_view state);
   Result<> set_expiry(std::string_view id, std::int64_t ttl_ms, std::int64_t expires_boot_ms);
+  // Memory, disk, pids and cores of the row.
+  Result<> set_limits(const SandboxRow& row);
   // The status of its installs, as JSON; empty: nothing was requested.
   Result<std::string> dependencies(std::string_view id);
   Result<> set_dependencies(std::string_view id, std::string_view json);
@@ -59,7 +61,7 @@ class SandboxTable {
  private:
   Result<> found(Result<> done) const;
   Database& database_;
-  Statement insert_, update_, set_state_, set_expiry_, dependencies_, set_dependencies_, erase_, all_;
+  Statement insert_, update_, set_state_, set_expiry_, set_limits_, dependencies_, set_dependencies_, erase_, all_;
 };
 
 }  // namespace cove::store

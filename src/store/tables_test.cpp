@@ -84,6 +84,17 @@ TEST_F(Sandboxes, ChangeStateAndExpiry) {
   EXPECT_EQ(row.expires_boot_ms, 200);
 }
 
+TEST_F(Sandboxes, ChangeLimits) {
+  auto row = full_row();
+  ASSERT_TRUE(store_->sandboxes().insert(row));
+  row.memory_bytes = 1;
+  row.disk_bytes = 2;
+  row.pids = 3;
+  row.cpu_millis = 4;
+  ASSERT_TRUE(store_->sandboxes().set_limits(row));
+  EXPECT_THAT(*store_->sandboxes().all(), ElementsAre(row));
+}
+
 TEST_F(Sandboxes, ThatAreNotThereAreNotFound) {
   EXPECT_EQ(store_->sandboxes().update(full_row()).error().code, Errc::not_found);
   EXPECT_EQ(store_->sandboxes().set_state("x", "running").error().code, Errc::not_found);

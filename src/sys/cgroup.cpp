@@ -126,11 +126,16 @@ Result<> Cgroup::limit(const CgroupTree& tree, const CgroupLimits& limits) {
       return off;
     COVE_CHECK(write_limit(unified, "memory.max", limits.memory_bytes));
   } else if (const int memory = dir_of(CgroupSlot::memory); memory >= 0) {
+    // Memory and swap together may not be below memory alone: the larger of the two is written first.
+    const auto* both = "memory.memsw.limit_in_bytes";
+    const bool raised = read_number(memory, both) < limits.memory_bytes;
+    const auto write_both = [&]() -> Result<> {
+      auto written = write_limit(memory, both, limits.memory_bytes);
+      return !written && written.error().code == Errc::not_found ? Result<>() : written;
+    };
+    if (raised) COVE_CHECK(write_both());
     COVE_CHECK(write_limit(memory, "memory.limit_in_bytes", limits.memory_bytes));
-    // memory + swap; must be written second, as it may not be below the first.
-    if (auto both = write_limit(memory, "memory.memsw.limit_in_bytes", limits.memory_bytes);
-        !both && both.error().code != Errc::not_found)
-      return both;
+    if (!raised) COVE_CHECK(write_both());
     // Socket buffers are a count of their own on v1; without a limit a sandbox could queue gigabytes to itself.
     if (auto sockets = write_limit(memory, "memory.kmem.tcp.limit_in_bytes", limits.memory_bytes / 4);
         !sockets && sockets.error().code != Errc::not_found) {

@@ -121,7 +121,7 @@ class Cgroup {
   static Result<Cgroup> create(const CgroupTree& tree, std::string name);
   // One that is there already, in as many hierarchies as have it; one that none has is empty.
   static Result<Cgroup> adopt(const CgroupTree& tree, std::string name);
-  // Writes the limits; each value is read back.
+  // Writes the limits, also over those that are in force; each value is read back.
   Result<> limit(const CgroupTree& tree, const CgroupLimits& limits);
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;

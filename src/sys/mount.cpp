@@ -48,6 +48,15 @@ bool restrict_tree(int mount_fd, std::uint64_t attributes) noexcept {
   return ::mount_setattr(mount_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) == 0;
 }
 
+bool resize_filesystem(int mount_fd, const char* size) noexcept {
+  const int context = ::fspick(mount_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+  if (context < 0) return false;
+  const bool done = ::fsconfig(context, FSCONFIG_SET_STRING, "size", size, 0) == 0 &&
+                    ::fsconfig(context, FSCONFIG_CMD_RECONFIGURE, nullptr, nullptr, 0) == 0;
+  close_failed(context);
+  return done;
+}
+
 bool make_private() noexcept {
   return ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }

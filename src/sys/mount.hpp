@@ -20,6 +20,9 @@ int copy_tree(const char* path) noexcept;
 bool attach(int mount_fd, const char* target) noexcept;
 // Adds MOUNT_ATTR_* to a detached or attached mount and all below it.
 bool restrict_tree(int mount_fd, std::uint64_t attributes) noexcept;
+// Gives the filesystem of this mount another size, as tmpfs takes it. It is in effect for everybody who has it mounted;
+// EINVAL when more than that is in use.
+bool resize_filesystem(int mount_fd, const char* size) noexcept;
 // The process's view of the tree no longer takes part in anyone else's.
 bool make_private() noexcept;
 // `new_root` becomes "/", the old one is gone. The working directory is the new root.

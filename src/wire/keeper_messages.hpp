@@ -22,6 +22,7 @@ enum class KeeperVerb : std::uint32_t {
   sweep = 7,  // ends and removes every sandbox that was neither created by nor adopted into this keeper
   birth = 8,  // of an interpreter in a sandbox; carries its stdin, stdout, stderr and channel; answered by `born`
   retire_template = 9,  // no sandbox is made from it any more: its zygotes end
+  relimit = 10,         // gives a sandbox other limits; Errc::conflict when more than that is in use
 };
 
 // The control group of one sandbox, below the keeper's own.
@@ -49,8 +50,9 @@ struct KeeperRequest {
   std::int32_t host_uid = -1;
   SandboxBirths births{};
   GroupName group;
-  std::uint32_t zygote = 0;  // with `birth`: which group of zygotes; those of one group share a memory layout
-  std::uint32_t reserved2 = 0;
+  std::uint32_t zygote = 0;    // with `birth`: which group of zygotes; those of one group share a memory layout
+  std::uint32_t max_pids = 0;  // how far its limits may be raised while it lives; 0: not at all
+  std::uint64_t max_disk_bytes = 0;
   std::uint64_t lease_millis = 0;  // with `pause`: how long it may live if no keeper comes after this one
 };
 

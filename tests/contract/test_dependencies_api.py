@@ -208,4 +208,4 @@ def test_its_time_is_limited_and_a_restart_is_told(index):
     with Server() as server:
         box = server.create()
         none = server.post(at(box, "dependencies"), {"packages": ["x"]})
-        assert none.status == 400 and "indexUrl" in none.json["error"]
+        assert none.status == 400 and none.json["error"].startswith("indexUrl must be given") and "dependencies.index" in none.json["error"]

@@ -131,6 +131,13 @@ def test_files_of_the_system_can_be_read_and_a_fifo_does_not_hang(server, sandbo
     assert server.get(where(sandbox, "p"), timeout=10).status in (400, 403, 409)
 
 
+@pytest.mark.parametrize("path", ["sock", "/dev/tty", "p", "/dev/zero", "/dev/ptmx"])
+def test_what_is_no_regular_file_is_a_clear_400_however_it_is_downloaded(server, sandbox, path):
+    server.out(sandbox, "mkfifo p; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
+    for answer in (read(server, sandbox, path), server.get(at(sandbox, f"files/download?src={path}"))):
+        assert (answer.status, answer.code) == (400, "invalid") and "regular file" in answer.json["error"], answer
+
+
 # --- ranges and conditions
 
 @pytest.mark.parametrize("header, first, last", [
@@ -228,7 +235,7 @@ def test_a_list_is_sorted_and_as_deep_as_asked(server, sandbox):
     assert paths(path="z") == []
 
 
-@pytest.mark.parametrize("query, status", [("depth=0", 400), ("depth=x", 400), ("depth=1001", 400), ("path=missing", 404), ("path=", 400)])
+@pytest.mark.parametrize("query, status", [("depth=0", 400), ("depth=x", 400), ("depth=1001", 400), ("path=missing", 404)])
 def test_a_list_that_cannot_be_is_refused(server, sandbox, query, status):
     assert server.get(at(sandbox, f"files/list?{query}")).status == status
 
@@ -339,3 +346,9 @@ def test_many_file_requests_at_once(server, sandbox):
     for thread in threads:
         thread.join(60)
     assert failures == []
+
+
+def test_an_empty_path_lists_the_workspace_as_none_does(server, sandbox):
+    server.out(sandbox, "touch here")
+    both = [server.get(at(sandbox, f"files/list?{query}depth=1")).json for query in ("path=&", "")]
+    assert both[0] == both[1] and any(entry["path"].endswith("here") for entry in both[0]["entries"])

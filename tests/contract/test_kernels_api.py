@@ -391,6 +391,30 @@ def test_a_kernel_that_needs_too_much_memory(server):
     server.delete(at(name))
 
 
+def test_a_kernel_that_exits_is_not_charged_with_what_an_earlier_cell_met(server):
+    name = server.create(pidsLimit=24, memoryLimit="256Mi")
+    kernel = Kernel(server, name)
+    threads = "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(0.2,), daemon=True).start()"
+    assert kernel.run(threads)["status"] == "error"
+    time.sleep(0.5)
+    result = kernel.run("import os; os._exit(3)")
+    assert (result["reason"], result["note"]) == ("kernel_died", "it exited with status 3")
+    assert kernel.post("restart").status == 200
+    result = kernel.run(f"try:\n    exec({threads!r})\nexcept RuntimeError: pass\nimport os; os._exit(3)")
+    assert result["reason"] == "pids" and result["note"].startswith("process limit 24 reached ("), result
+    server.delete(at(name))
+
+
+def test_a_cell_whose_child_was_killed_for_memory_is_told_of_it(server):
+    name = server.create(memoryLimit="192Mi")
+    kernel = Kernel(server, name)
+    result = kernel.run("import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', 'b = bytearray(400 << 20)']); time.sleep(0.3)")
+    assert (result["status"], result["reason"], result["oomKills"]) == ("ok", "exited", 1)
+    assert result["note"].startswith("a process was killed: memory limit 192M reached"), result
+    assert "note" not in kernel.run("1")
+    server.delete(at(name))
+
+
 def test_exit_ends_the_kernel_after_its_reply(kernel):
     assert kernel.run("exit()")["status"] == "ok"
     assert wait_until(lambda: kernel.state == "dead", 5)

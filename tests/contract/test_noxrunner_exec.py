@@ -200,6 +200,33 @@ def test_memory_that_runs_out_is_137_with_a_note(server):
     server.delete(at(name))
 
 
+HOG = "python3 -c 'b = bytearray(400 << 20)'"
+
+
+@pytest.mark.parametrize("status, reason", [(0, "exited"), (3, "oom")])
+def test_a_command_whose_child_was_killed_for_memory_keeps_its_own_exit_code(server, status, reason):
+    name = server.create(memoryLimit="96Mi")
+    result = server.sh(name, f"{HOG}; echo still here; exit {status}")
+    assert (result["exitCode"], result["reason"], result["stdout"], result.get("signal")) == (status, reason, "still here\n", None)
+    assert result["oomKills"] == 1
+    assert result["note"].startswith("a process was killed: memory limit 96M reached (peak ")
+    assert result["note"].endswith(f"the program went on and exited with status {status}; a sandbox made with --memory 192M (memoryLimit) has more")
+    after = server.sh(name, "exit 4")
+    assert (after["exitCode"], after["reason"]) == (4, "exited") and not {"oomKills", "note"} & set(after), "only who met it is told of it"
+    server.delete(at(name))
+
+
+def test_a_full_disk_and_too_many_files_are_told_apart(server):
+    name = server.create(memoryLimit="128Mi", ephemeralStorageLimit="8Mi")
+    full = server.sh(name, "dd if=/dev/zero of=big bs=1M count=20")
+    assert (full["exitCode"], full["reason"]) == (1, "disk") and "No space left on device" in full["stderr"]
+    assert full["note"] == "failed: disk limit 8M reached; delete files, or a sandbox made with --disk 16M (ephemeralStorageLimit) has more"
+    server.sh(name, "rm big")
+    many = server.exec(name, "python3", "-c", "for n in range(100000): open(f'f{n}', 'w').close()")
+    assert (many["exitCode"], many["reason"]) == (1, "disk") and many["note"].startswith("failed: file limit "), many
+    server.delete(at(name))
+
+
 # --- output
 
 def test_output_over_the_limit_is_cut_at_a_character_and_flagged_and_the_command_is_not_blocked(server, sandbox):

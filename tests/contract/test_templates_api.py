@@ -315,7 +315,7 @@ def test_tp_its_files_cannot_be_changed_and_two_sandboxes_share_none(server, san
 
 
 def test_tp_the_posture_is_that_of_every_sandbox(server):
-    name = server.create(template=LEAN, memoryLimit="512Mi", pidsLimit=64)
+    name = server.create(template=LEAN, memoryLimit="1Gi", pidsLimit=256)
     for probe in ("posture.py", "probelib.py"):
         assert server.exec(name, "sh", "-c", f"cat > {probe}", stdin=(PROBES / probe).read_text())["exitCode"] == 0
     result = server.exec(name, "python3", "-u", "posture.py", stdin="\n")

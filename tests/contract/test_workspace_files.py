@@ -121,8 +121,8 @@ def test_a_name_beyond_ascii_in_a_download(server, name):
 
 
 def test_what_cannot_be_downloaded(server, name):
-    execute(server, name, "mkdir -p nofile; mkfifo -m 600 fifo")
-    for path, status, words in (("none.txt", 404, "File not found"), ("nofile", 400, "Not a file"), ("fifo", 400, "Not a file"), ("", 400, "Not a file")):
+    execute(server, name, "mkdir -p nofile; mkfifo -m 600 fifo; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
+    for path, status, words in (("none.txt", 404, "File not found"), ("nofile", 400, "Not a file"), ("fifo", 400, "Not a file"), ("sock", 400, "Not a file"), ("", 400, "Not a file")):
         answer = download(server, name, path)
         assert (answer.status, answer.json) == (status, {"detail": words}), path
 

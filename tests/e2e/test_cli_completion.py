@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from conftest import COVE, PATIENCE, cove
+from server import at
 
 
 def bash(line, server):
@@ -72,5 +73,32 @@ def test_a_server_that_is_not_there_is_no_noise(complete):
     assert [word for word in complete("cove exec ", Nobody) if word != "FILES"] == []
 
 
+@shells
+def test_values_of_options_and_the_word_after_a_sandbox(complete, server, sandbox):
+    assert {"python", "javascript", "bash"} <= set(complete("cove run --lang ", server))
+    assert "host" in complete("cove create --template ", server)
+    kernel = server.post(at(sandbox, "kernels"), {}).json["id"]
+    assert complete(f"cove kernel exec {sandbox} ", server) == [kernel]
+
+
+def test_what_follows_a_colon_is_not_said_twice(server, sandbox):
+    assert bash(f"cove cp {sandbox}:", server) == [], "the part before the colon stands already"
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
+def test_fish(server, sandbox):
+    environment = {**os.environ, "COVE_URL": f"http://127.0.0.1:{server.port}", "PATH": f"{pathlib.Path(COVE).parent}:{os.environ['PATH']}"}
+
+    def fish(line):
+        done = subprocess.run(["fish", "--no-config", "-c", f"cove completion fish | source; complete -C '{line}'"], capture_output=True, text=True, env=environment, timeout=PATIENCE)
+        assert done.stderr == ""
+        return [found.split("\t")[0] for found in done.stdout.splitlines()]
+
+    assert {"create", "kernel", "serve"} <= set(fish("cove "))
+    assert "exec" in fish("cove kernel ") and "create" not in fish("cove exec ")
+    assert sandbox in fish("cove exec ")
+    assert "--memory" in fish("cove create --me") and "python" in fish("cove run --lang ")
+
+
 def test_other_shells_are_refused():
-    assert cove("completion", "fish").status == 125
+    assert cove("completion", "tcsh").status == 125

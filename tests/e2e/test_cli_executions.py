@@ -2,8 +2,9 @@
 import json
 
 import pytest
+from conftest import cove, wait_until
 from receiver import Stand, index_page, wheel
-from server import Server
+from server import Server, at
 
 WHEEL = wheel("cove-hello", "1.0", "VALUE = 'one'\n")
 
@@ -50,3 +51,26 @@ def test_install(cli, server):
     assert failed.status == 1 and failed.result["status"] == "failed" and "404" in failed.result["error"]
     assert cli("install", sandbox, "cove-none").err.rstrip().endswith("the index answered 404 for cove-none")
     assert cli("install", sandbox, "../x").status == 1
+
+
+def test_without_an_index_install_names_its_flag_and_the_setting():
+    with Server("--drain", "2s") as server:
+        done = cove("install", server.create(), "six", env={"COVE_URL": f"http://127.0.0.1:{server.port}"})
+        assert done.status == 1 and "--index must be given" in done.err and "dependencies.index" in done.err and "indexUrl" not in done.err
+
+
+def test_the_public_index_is_the_one_that_pip_names():
+    with Server("--dependencies-index=public", "--drain", "2s") as server:
+        # Nothing is fetched: the install is refused for its name.
+        assert server.post(at(server.create(), "dependencies"), {"packages": ["../x"]}).status == 400
+    # Rewritten when it is read, so that a wrong one is refused at the start.
+    refused = cove("serve", "--listen", "127.0.0.1:0", "--dependencies-index=privat")
+    assert refused.status != 0 and 'neither "public" nor an http or https URL' in refused.err
+
+
+def test_output_so_far_and_output_as_it_comes(cli, sandbox):
+    eid = cli("executions", "submit", sandbox, "--lang", "sh", "-c", "echo first; sleep 3; echo last").out.strip()
+    assert wait_until(lambda: cli("executions", "get", sandbox, eid).out.startswith("first\n"))
+    assert "running" in cli("executions", "get", sandbox, eid).err or "completed" in cli("executions", "get", sandbox, eid).err
+    followed = cli("executions", "get", "-f", sandbox, eid)
+    assert followed.out == "first\nlast\n" and "completed, exit code 0" in followed.err

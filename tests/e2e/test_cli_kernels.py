@@ -3,6 +3,7 @@ import json
 
 from conftest import started, wait_until
 from server import at
+from terminal import terminal
 
 
 def test_a_kernel_from_its_beginning_to_its_end(cli, sandbox):
@@ -25,6 +26,13 @@ def test_a_kernel_from_its_beginning_to_its_end(cli, sandbox):
     assert cli("kernel", "exec", sandbox, "k9", "-c", "1").status == 125
 
 
+def test_output_that_was_cut_is_told_of(cli, sandbox):
+    cli("kernel", "create", sandbox)
+    run = cli("kernel", "exec", sandbox, "k1", "-c", "print('x' * 1999999)")
+    assert (run.status, len(run.stdout)) == (0, 1 << 20)
+    assert run.err == f"cove: output truncated: {2_000_000 - (1 << 20)} bytes of stdout and 0 of stderr past the limit were dropped\n"
+
+
 def test_what_is_shown_and_files_as_code(cli, sandbox, workdir):
     cli("kernel", "create", sandbox)
     cell = workdir / "cell.py"
@@ -34,7 +42,7 @@ def test_what_is_shown_and_files_as_code(cli, sandbox, workdir):
     assert cli("kernel", "exec", sandbox, "k1", "-c", "1", cell).status == 125
     assert cli("kernel", "exec", sandbox, "k1", workdir / "none").status == 125
     assert b"cove kernel exec" in cli("kernel", "exec", "--help").stdout
-    assert cli("kernel").status == 125
+    assert cli("kernel").status == 0 and b"exec" in cli("kernel").stdout
 
 
 def test_ctrl_c_interrupts_the_code_and_keeps_the_kernel(server, cli, sandbox):
@@ -46,3 +54,56 @@ def test_ctrl_c_interrupts_the_code_and_keeps_the_kernel(server, cli, sandbox):
         assert process.wait(10) == 130
     assert wait_until(lambda: server.get(at(sandbox, "kernels/k1")).json["state"] == "idle", 5)
     assert cli("kernel", "exec", sandbox, "k1", "-c", "x").out == "7\n"
+
+
+PLOT = "import matplotlib.pyplot as plt; plt.plot([1, 4, 9]); plt.show()"
+
+
+def test_pictures_are_saved_and_nothing_is_overwritten(cli, sandbox, workdir):
+    cli("kernel", "create", sandbox)
+    for number in (1, 2):
+        run = cli("kernel", "exec", sandbox, "k1", "--save", workdir / "plots", "-c", PLOT)
+        assert run.status == 0 and f"saved {workdir}/plots/figure-{number}.png" in run.err, run.err
+        assert (workdir / "plots" / f"figure-{number}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_kernel_of_another_language(cli, sandbox):
+    assert cli("kernel", "create", sandbox, "--language", "javascript").out == "k1\n"
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "[1, 2].map(x => x * 2).join()").out == "'2,4'\n"
+    assert cli("kernel", "create", sandbox, "--language", "cobol").status == 1
+
+
+def test_input_is_answered_on_a_terminal(server, cli, sandbox):
+    cli("kernel", "create", sandbox)
+    with terminal("kernel", "exec", "--url", f"http://127.0.0.1:{server.port}", sandbox, "k1", "-c", "print('hello', input('who? '))") as screen:
+        screen.until(b"who? ")
+        screen.type(b"ada\n")
+        screen.until(b"hello ada")
+        assert screen.wait() == 0
+
+
+def test_attach_is_a_prompt_on_a_kernel(server, cli, sandbox):
+    url = f"http://127.0.0.1:{server.port}"
+    with terminal("kernel", "attach", "--url", url, sandbox) as screen:
+        screen.until(b">>> ")
+        screen.type(b"x = 6*7\n")
+        screen.until(b">>> ")
+        screen.type(b"for i in range(2):\n")
+        screen.until(b"... ")
+        screen.type(b"    print('n', i)\n")
+        screen.until(b"... ")
+        screen.type(b"\n")
+        screen.until(b"n 1")
+        screen.until(b">>> ")
+        screen.type(b"while True: pass\n\n")
+        assert wait_until(lambda: server.get(at(sandbox, "kernels/k1")).json["state"] == "busy", 5)
+        screen.type(b"\x03")
+        screen.until(b"KeyboardInterrupt")
+        screen.until(b">>> ")
+        screen.type(b"x\n")
+        screen.until(b"42")
+        screen.until(b">>> ")
+        screen.type(b"\x04")
+        assert screen.wait() == 0
+    assert cli("kernel", "exec", sandbox, "k1", "-c", "x").out == "42\n", "the kernel keeps its state"
+    assert cli("kernel", "attach", sandbox, "k1", stdin=b"y = x + 1\nprint(y)\n").out == "43\n"

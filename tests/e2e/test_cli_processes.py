@@ -3,6 +3,7 @@ import signal
 import time
 
 from conftest import PATIENCE, started, wait_until
+from server import at
 
 
 def test_streams_and_status_are_the_commands_own(cli, sandbox):
@@ -31,6 +32,29 @@ def test_output_is_shown_while_the_command_runs(server, sandbox):
         began = time.monotonic()
         assert process.stdout.readline() == b"now\n"
         assert time.monotonic() - began < 30
+
+
+def test_what_the_kernel_did_is_told_beside_the_commands_own_status(server, cli):
+    name = server.create(memoryLimit="96Mi")
+    run = cli("exec", name, "bash", "-c", "python3 -c 'x = bytearray(400 << 20)'; echo still here; exit 3")
+    assert (run.status, run.out) == (3, "still here\n")
+    assert "cove: a process was killed: memory limit 96M reached" in run.err and "exited with status 3" in run.err
+    run = cli("exec", name, "sh", "-c", "kill -SEGV $$")
+    assert (run.status, run.err) == (139, "cove: the program was ended by SIGSEGV (Segmentation fault)\n")
+    assert cli("exec", name, "sh", "-c", "kill -TERM $$").err == ""
+    server.delete(at(name))
+
+
+def test_a_process_that_was_left_to_itself_keeps_its_sandbox_and_an_expired_one_is_told_as_such(server, cli):
+    name = server.create(ttlSeconds=1)
+    assert cli("exec", "-d", name, "sleep", "4").status == 0
+    time.sleep(2.5)
+    assert server.get(at(name)).status == 200, "somebody wants it done"
+    assert wait_until(lambda: server.get(at(name)).status == 404, 30)
+    run = cli("exec", name, "true")
+    assert run.status == 125 and f"sandbox not found: {name}: it expired, 1s after it was last used" in run.err
+    other = cli("exec", "never-was", "true")
+    assert "sandbox not found: never-was\n" in other.err
 
 
 def test_exit_statuses_of_a_shell(cli, sandbox):

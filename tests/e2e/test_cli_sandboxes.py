@@ -35,6 +35,28 @@ def test_create_again_keeps_what_is_there(cli, server, sandbox):
     assert server.out(sandbox, "cat file") == "kept\n"
 
 
+def test_create_with_other_limits_says_what_was_not_applied_in_the_words_of_the_flags(cli, sandbox):
+    run = cli("create", sandbox, "--memory", "2G", "--pids", "99")
+    assert run.status == 0 and run.out == sandbox + "\n"
+    assert "--memory 2G (it has" in run.err and "--pids 99 (it has" in run.err and "cove update" in run.err and "Limit" not in run.err
+
+
+def test_update_changes_the_limits_of_a_sandbox(cli, server, sandbox):
+    run = cli("update", sandbox, "--memory", "300M", "--cpus", "0.5", "--pids", "99")
+    assert (run.status, run.err) == (0, "") and run.out == f"{sandbox}: memory 300M, disk 150M, 0.5 cpus, 99 pids\n"
+    assert server.get("/v1/sandboxes/" + sandbox).json["limits"]["memoryBytes"] == 300 << 20
+    assert cli("update", "--json", sandbox, "--ttl", "5m").result["ttlSeconds"] == 300
+    assert cli("update", sandbox).status == 1 and "--memory" in cli("update", sandbox).err
+    refused = cli("update", sandbox, "--memory", "999G")
+    assert refused.status == 1 and refused.err.startswith("cove: --memory is more than this server's limit of 8G"), refused.err
+
+
+def test_a_shell_line_that_was_taken_for_a_program_gets_a_hint(cli, sandbox):
+    run = cli("exec", sandbox, "echo hi | wc")
+    assert run.status == 127 and "bash -c" in run.err
+    assert "bash -c" not in cli("exec", sandbox, "no-such-program").err
+
+
 def test_notes_of_the_server_are_told(cli):
     name = new_id()
     run = cli("create", name, "--image", "python:3.10")
@@ -139,6 +161,9 @@ def test_a_key_when_the_server_wants_one():
 def keys_open_the_door(url, key):
     run = cove("ls", "--url", url)
     assert run.status == 1 and run.err == "cove: the server requires a key: give --key or set COVE_API_KEY\n"
+    for command, words in ((["ls"], []), (["exec"], ["demo", "true"]), (["kernel", "ls"], ["demo"]), (["mcp"], [])):
+        run = cove(*command, "--url", url, "--key", "cove_wrong", *words)
+        assert run.status != 0 and run.err == "cove: the server does not accept this key: it is wrong or was revoked (--key, COVE_API_KEY)\n", command
     assert cove("ls", "--url", url, "--key", key).status == 0
     assert cove("ls", "--url", url, env={"COVE_API_KEY": key}).status == 0
     assert cove("ls", "--url", f"{url}/{key}").status == 0, "a key as a prefix of the address"

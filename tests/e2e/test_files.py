@@ -1,5 +1,6 @@
 """Files copied in with --file and out with --out, and what a program can do to its own tree."""
 import os
+import pathlib
 import subprocess
 
 import pytest
@@ -152,10 +153,7 @@ def test_a_result_is_copied_out_although_a_limit_ended_the_run(workdir, reason, 
 
 
 BAD_RESULTS = [
-    ("missing", ":", "path not found"),
     ("pipe", "mkfifo pipe", "is not a regular file"),
-    ("dir", "mkdir dir", "is a directory"),
-    ("dangling", "ln -s nowhere dangling", "path not found"),
     ("/dev/zero", ":", "is not a regular file"),
     ("file/below", ": >file", "Not a directory"),
     ("secret", "echo x >secret; chmod 0 secret", "Permission denied"),
@@ -175,6 +173,39 @@ def test_a_result_that_cannot_be_copied_is_told_and_leaves_the_old_one_alone(wor
     assert leftovers(workdir) == []
 
 
+@pytest.mark.parametrize("path, program", [("missing", ":"), ("dangling", "ln -s nowhere dangling")])
+def test_a_result_that_the_program_did_not_make_has_a_line_and_a_status_of_its_own(workdir, path, program):
+    (workdir / "result").write_text("old")
+    run = run_json("--out", f"{path}:{workdir}/result", "--", "sh", "-c", program)
+    assert (run.status, run.result["exit_code"], run.reason) == (123, 0, "exited")
+    assert run.stderr.decode() == f"cove: --out /workspace/{path}: path not found: /workspace/{path}: the program did not make it\n"
+    assert run.result["out"][0]["error"].endswith("the program did not make it")
+    assert (workdir / "result").read_text() == "old" and leftovers(workdir) == []
+
+
+def test_a_directory_is_copied_out_as_one_is_copied_in(workdir):
+    run = run_json("--out", f"dir:{workdir}/dir", "--", "sh", "-c", "mkdir -p dir/sub dir/empty; echo a >dir/a; echo b >dir/sub/b; chmod 755 dir/a; ln -s a dir/link")
+    assert (run.status, run.stderr) == (0, b"") and run.result["out"][0]["bytes"] == 4
+    assert (workdir / "dir" / "a").read_text() == "a\n" and (workdir / "dir" / "sub" / "b").read_text() == "b\n"
+    assert (workdir / "dir" / "empty").is_dir() and (workdir / "dir" / "link").readlink() == pathlib.Path("a")
+    assert (workdir / "dir" / "a").stat().st_mode & 0o111
+    assert leftovers(workdir) == []
+
+
+def test_a_directory_does_not_replace_one_that_has_something_in_it(workdir):
+    (workdir / "there").mkdir()
+    (workdir / "there" / "mine").write_text("mine")
+    run = cove("run", "--out", f"dir:{workdir}/there", "--", "sh", "-c", "mkdir dir; echo a >dir/a")
+    assert run.status == 125 and "Directory not empty" in run.err
+    assert [entry.name for entry in (workdir / "there").iterdir()] == ["mine"] and leftovers(workdir) == []
+
+
+def test_a_directory_that_cannot_be_made_for_a_file_is_named_as_the_cause(workdir):
+    (workdir / "in").write_text("x")
+    run = cove("run", "--file", f"{workdir}/in:/opt/none/in.csv", "--", "true")
+    assert run.status == 125 and "directory '/opt/none': Permission denied" in run.err and "--disk" not in run.err
+
+
 def test_a_program_that_failed_keeps_its_status_although_a_result_is_missing_too(workdir):
     run = cove("run", "--out", f"missing:{workdir}/x", "--", "sh", "-c", "exit 3")
     assert run.status == 3
@@ -184,7 +215,7 @@ def test_a_program_that_failed_keeps_its_status_although_a_result_is_missing_too
 def test_a_link_inside_leads_nowhere_on_the_host(workdir):
     (workdir / "host-secret").write_text("secret")
     run = cove("run", "--out", f"link:{workdir}/result", "--", "ln", "-s", workdir / "host-secret", "link")
-    assert run.status == 125
+    assert run.status == 123
     assert not (workdir / "result").exists()
 
 

@@ -4,7 +4,7 @@ import json
 import pytest
 from conftest import cove, python, run_json
 
-KEYS = {"exit_code", "signal", "reason", "stdout", "stderr", "truncated", "duration_ms", "cpu_ms", "peak_memory_bytes", "limits", "isolation"}
+KEYS = {"exit_code", "signal", "reason", "stdout", "stderr", "truncated", "duration_ms", "cpu_ms", "peak_memory_bytes", "oom_kills", "forks_refused", "note", "limits", "isolation"}
 
 
 def test_the_object_has_exactly_the_documented_keys_and_types():
@@ -12,7 +12,7 @@ def test_the_object_has_exactly_the_documented_keys_and_types():
     assert set(result) == KEYS
     types = {key: type(value) for key, value in result.items()}
     assert types == {"exit_code": int, "signal": type(None), "reason": str, "stdout": str, "stderr": str, "truncated": dict, "duration_ms": int, "cpu_ms": int,
-                     "peak_memory_bytes": int, "limits": dict, "isolation": dict}
+                     "peak_memory_bytes": int, "oom_kills": int, "forks_refused": int, "note": type(None), "limits": dict, "isolation": dict}
 
 
 def test_the_nested_objects_have_exactly_the_documented_keys_and_types():

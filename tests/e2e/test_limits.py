@@ -64,19 +64,29 @@ def test_memory_within_the_limit_can_be_used():
     assert run.result["peak_memory_bytes"] >= 100 << 20
 
 
-def test_a_run_whose_child_alone_was_killed_for_memory_has_reason_oom():
-    run = python("import subprocess, sys\n"
-                 "print(subprocess.run([sys.executable, '-c', 'b = bytearray(400 << 20)']).returncode)", "--memory", "96M")
-    assert run.reason == "oom"
+HOG = "python3 -c 'b = bytearray(400 << 20)'"
 
 
-# Again and again: the kernel tells of the moment, and counts the kill, in no fixed order.
-@pytest.mark.parametrize("attempt", range(5))
-def test_a_run_ends_when_its_child_is_killed_for_memory_although_it_would_go_on(attempt):
+@pytest.mark.parametrize("status, reason", [(0, "exited"), (3, "oom")])
+def test_a_program_whose_child_was_killed_for_memory_goes_on_and_keeps_its_own_status(status, reason):
+    run = run_json("--memory", "96M", "--", "bash", "-c", f"{HOG}; sleep 0.3; echo still here; exit {status}")
+    assert (run.status, run.reason, run.out, run.result["signal"]) == (status, reason, "still here\n", None)
+    assert run.result["oom_kills"] == 1
+    assert run.result["note"].startswith(f"a process was killed: memory limit 96M reached (peak ")
+    assert f"the program went on and exited with status {status}; --memory 192M gives more" in run.result["note"]
+
+
+def test_a_killed_child_is_told_in_one_line_beside_the_status_of_the_program():
+    run = cove("run", "--memory", "96M", "--", "bash", "-c", f"{HOG}; exit 3")
+    assert run.status == 3
+    assert re.search(r"cove: a process was killed: memory limit 96M reached .*; the program went on and exited with status 3; ", run.err)
+
+
+def test_a_program_that_waits_for_the_child_that_was_killed_for_memory_has_reason_oom_at_its_time_limit():
     run = python("import subprocess, sys, time\n"
                  "subprocess.run([sys.executable, '-c', 'b = bytearray(400 << 20)'])\n"
-                 "time.sleep(600)", "--memory", "96M", "--timeout", "5s")
-    assert (run.status, run.reason) == (137, "oom")
+                 "time.sleep(600)", "--memory", "96M", "--timeout", "2s")
+    assert (run.status, run.reason) == (137, "oom") and "until its time limit" in run.result["note"]
 
 
 def test_the_memory_limit_counts_all_processes_together():
@@ -84,7 +94,7 @@ def test_the_memory_limit_counts_all_processes_together():
                  "for _ in range(8):\n"
                  "    if os.fork() == 0:\n"
                  "        b = bytearray(30 << 20); time.sleep(600)\n"
-                 "time.sleep(600)", "--memory", "128M")
+                 "time.sleep(600)", "--memory", "128M", "--timeout", "3s")
     assert (run.status, run.reason) == (137, "oom")
 
 
@@ -143,6 +153,21 @@ def test_files_over_the_inode_limit_end_in_reason_disk():
     made, number = map(int, run.out.split())
     assert (run.status, run.reason, number) == (1, "disk", ENOSPC)
     assert 500 < made <= run.result["limits"]["inodes"]
+    assert run.result["note"].startswith(f"failed: file limit {run.result['limits']['inodes']} reached: ")
+
+
+@pytest.mark.parametrize("command", [["dd", "if=/dev/zero", "of=big", "bs=1M", "count=20"],
+                                     ["python3", "-c", "open('big', 'wb').write(bytes(20 << 20))"]], ids=["dd", "python"])
+def test_one_file_that_fills_the_disk_meets_a_full_disk_and_no_signal(command):
+    run = run_json("--disk", "8M", "--memory", "128M", "--", *command)
+    assert (run.status, run.reason, run.result["signal"]) == (1, "disk", None)
+    assert "No space left on device" in run.err
+    assert run.result["note"] == "failed: disk limit 8M reached; delete files, or --disk 16M gives more"
+
+
+def test_the_memory_message_says_that_files_count_when_they_hold_much_of_it():
+    run = run_json("--memory", "96M", "--disk", "64M", "--", "bash", "-c", f"head -c 50M /dev/zero >big; {HOG}")
+    assert run.reason == "oom" and ", 50M of it by files, which count as memory" in run.result["note"]
 
 
 def test_a_program_that_copes_with_a_full_disk_has_simply_exited():
@@ -203,15 +228,17 @@ def test_a_share_of_a_core_is_held_for_all_processes_together():
 
 
 LINES = [
-    (["--memory", "64M", "-c", "b = bytearray(400 << 20)"], 137, r"cove: killed: memory limit 64M reached \(peak (64M|6[0-3](\.\d)?M)\)"),
+    (["--memory", "64M", "-c", "b = bytearray(400 << 20)"], 137, r"cove: killed: memory limit 64M reached \(peak (64M|6[0-3](\.\d)?M)\); --memory 128M gives more"),
     (["--timeout", "200ms", "--", "sleep", "600"], 124, r"cove: killed: time limit 200ms reached"),
-    (["--disk", "8M", "--", "sh", "-c", "for i in a b c; do head -c 5M /dev/zero 2>/dev/null >$i || exit 1; done"], 1, r"cove: failed: disk limit 8M reached"),
-    (["--pids", "20", "-c", FORK_UNTIL_REFUSED + "raise SystemExit(3)"], 3, r"cove: failed: process limit 20 reached \(\d+ more refused\)"),
+    (["--disk", "8M", "--", "sh", "-c", "for i in a b c; do head -c 5M /dev/zero 2>/dev/null >$i || exit 1; done"], 1, r"cove: failed: disk limit 8M reached; delete files, or --disk 16M gives more"),
+    (["--pids", "20", "-c", FORK_UNTIL_REFUSED + "raise SystemExit(3)"], 3, r"cove: failed: process limit 20 reached \(\d+ more refused\); --pids 40 gives more"),
+    (["--", "sh", "-c", "kill -SEGV $$"], 139, r"cove: the program was ended by SIGSEGV \(Segmentation fault\)"),
+    (["--", "sh", "-c", "kill -ABRT $$"], 134, r"cove: the program was ended by SIGABRT \(Aborted\)"),
     (["--output-limit", "1K", "-c", "print('x' * 2000)"], 0, r"cove: output truncated: 977 bytes of stdout and 0 of stderr past --output-limit 1K were dropped"),
 ]
 
 
-@pytest.mark.parametrize("arguments, status, line", LINES, ids=["memory", "timeout", "disk", "pids", "output"])
+@pytest.mark.parametrize("arguments, status, line", LINES, ids=["memory", "timeout", "disk", "pids", "segmentation fault", "abort", "output"])
 def test_a_limit_that_was_hit_is_told_in_one_line_on_stderr(arguments, status, line):
     run = cove("run", *arguments)
     assert run.status == status
@@ -219,7 +246,7 @@ def test_a_limit_that_was_hit_is_told_in_one_line_on_stderr(arguments, status, l
     assert len(ours) == 1 and re.fullmatch(line, ours[0]), run.err
 
 
-@pytest.mark.parametrize("arguments, status, line", LINES, ids=["memory", "timeout", "disk", "pids", "output"])
+@pytest.mark.parametrize("arguments, status, line", LINES, ids=["memory", "timeout", "disk", "pids", "segmentation fault", "abort", "output"])
 def test_quiet_silences_the_line_and_changes_nothing_else(arguments, status, line):
     run = cove("run", "--quiet", *arguments)
     assert run.status == status

@@ -26,11 +26,12 @@ def test_a_number_of_cores_is_understood(text, cpus):
 
 def test_the_defaults_are_the_documented_ones():
     limits = run_json("--", "true").result["limits"]
-    assert limits == {"timeout_ms": 30_000, "memory_bytes": 512 << 20, "cpus": 1, "pids": 64, "disk_bytes": 256 << 20, "inodes": limits["inodes"], "output_bytes": 1 << 20}
+    assert limits == {"timeout_ms": 30_000, "memory_bytes": 1 << 30, "cpus": 1, "pids": 256, "disk_bytes": 512 << 20, "inodes": limits["inodes"], "output_bytes": 1 << 20}
 
 
-def test_the_disk_limit_follows_a_small_memory_limit():
-    assert run_json("--memory", "64M", "--", "true").result["limits"]["disk_bytes"] == 32 << 20
+@pytest.mark.parametrize("memory, disk", [("64M", 32 << 20), ("4G", 2 << 30)])
+def test_the_disk_limit_follows_the_memory_limit(memory, disk):
+    assert run_json("--memory", memory, "--", "true").result["limits"]["disk_bytes"] == disk
 
 
 def test_an_option_may_be_written_with_an_equals_sign():
@@ -79,7 +80,7 @@ def test_an_option_that_does_not_exist_is_refused_as_such(arguments):
     assert arguments[1].split("=")[0] in run.err and "no such file" not in run.err
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["run", "--"], ["run", "--json"], [], ["no-such-subcommand"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--"], ["run", "--json"], ["no-such-subcommand"]], ids=" ".join)
 def test_nothing_to_run_is_refused_with_a_hint(arguments):
     run = cove(*arguments)
     assert run.status == 125

@@ -86,7 +86,7 @@ def disk():
     block = b"\0" * (1 << 20)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     total = 0
-    for place in ("/workspace", "/tmp", "/dev/shm", "/home/cove"):
+    for place in ("/workspace", "/tmp", "/dev/shm", "/home/cove", "/var/tmp", "/mnt/data", "/data", "/app"):
         with open(f"{place}/fill", "wb", buffering=0) as file:
             try:
                 while True:
@@ -94,7 +94,7 @@ def disk():
             except OSError as error:
                 fact(f"disk:{place}", errno=errno_name(error.errno))
     fact("disk-total", bytes=total)
-    for place in ("/", "/var/tmp", "/etc", "/run", "/root", "/dev", "/cove", "/opt", "/srv", "/usr"):
+    for place in ("/", "/var", "/etc", "/run", "/root", "/dev", "/cove", "/opt", "/srv", "/usr"):
         tried(f"other:{place}", lambda: os.open(f"{place}/fill", os.O_CREAT | os.O_WRONLY))
     sys.exit(1)
 

@@ -217,10 +217,16 @@ def queue():
 
 def core():
     tried_call("raise", "prlimit64", 0, resource.RLIMIT_CORE, ctypes.create_string_buffer(struct.pack("QQ", 1 << 40, 1 << 40), 16), 0)
-    line = next(line for line in open("/proc/self/limits") if line.startswith("Max core file size"))
-    fact("limit", value=[int(number) for number in line.split()[4:6]])
     # Lowering matters too: with a piped core_pattern a limit of exactly 1 means no core, and 0 does not (core(5)).
-    tried_call("lower", "prlimit64", 0, resource.RLIMIT_CORE, ctypes.create_string_buffer(struct.pack("QQ", 0, 0), 16), 0)
+    new = ctypes.create_string_buffer(struct.pack("QQ", 0, 0), 16)
+    tried_call("lower", "prlimit64", 0, resource.RLIMIT_CORE, new, 0)
+    tried_call("lower-old", 160, resource.RLIMIT_CORE, new)
+    # A pointer whose low half is zero is not null.
+    page = call("mmap", 1 << 40, 4096, 3, 0x100022, -1, 0)
+    fact("page", address=page)
+    tried_call("lower-high", "prlimit64", 0, resource.RLIMIT_CORE, page, 0)
+    line = next(line for line in open("/proc/self/limits") if line.startswith("Max core file size"))
+    fact("limit", value=[int(number) for number in line.split()[4:6]], told=resource.getrlimit(resource.RLIMIT_CORE))
     os.abort()
 
 

@@ -127,3 +127,24 @@ def test_a_child_that_waited_long_runs_a_program_as_new(warm, workdir):
     assert runtimes.begin_program(process, workdir, code) == 0, process.stderr
     assert process.stdout == "[]\n3 60\n"
     process.end()
+
+
+THREADS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from cove_runtime import birth
+told = []
+birth._blas = told.append
+for value in ("4", "1", "", "0", "-2", "many", "99999"):
+    birth.settle({"env": {"OPENBLAS_NUM_THREADS": value}, "cwd": "/"})
+birth.settle({"env": {"OMP_NUM_THREADS": "3"}, "cwd": "/"})
+birth._blas = None
+birth.settle({"env": {"OMP_NUM_THREADS": "3"}, "cwd": "/"})
+print(told)
+"""
+
+
+def test_a_child_gives_openblas_the_threads_of_its_sandbox():
+    """The parent has loaded it with one."""
+    done = subprocess.run([runtimes.PYTHON, "-I", "-B", "-c", THREADS, str(runtimes.RUNTIME)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[4, 3]\n", done.stderr

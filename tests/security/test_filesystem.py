@@ -193,16 +193,27 @@ def test_FS_09_a_fifo_in_a_directory_sent_in_does_not_hold_up_the_run(workdir):
 
 
 @pytest.mark.parametrize("kind, program, why", [
-    ("directory", "import os; os.mkdir('r')", "is a directory"),
-    ("socket", "import socket; socket.socket(socket.AF_UNIX).bind('r')", "No such device or address"),
+    ("link to a directory", "import os; os.mkdir('d'); os.symlink('d', 'r')", "is a directory"),
+    ("socket", "import socket; socket.socket(socket.AF_UNIX).bind('r')", "is not a regular file"),
     ("device", "import os; os.symlink('/dev/zero', 'r')", "is not a regular file"),
     ("magic link", "import os; os.symlink('/proc/self/fd/0', 'r')", LOOP),
     ("loop", "import os; os.symlink('r', 'r')", LOOP),
-], ids=["directory", "socket", "device", "magic-link", "loop"])
+], ids=["link-to-a-directory", "socket", "device", "magic-link", "loop"])
 def test_FS_10_what_is_no_regular_file_is_refused_by_name(workdir, kind, program, why):
     done, took = out(program, ("r", workdir / "r"))
     assert done.result["out"][0]["error"].endswith(why), done.result["out"]
     assert took < fair(5) and os.listdir(workdir) == []
+
+
+def test_FS_10_a_directory_comes_out_without_special_files_and_links_that_lead_out_of_it(workdir):
+    planted = canaries()
+    done, took = out("import os, socket\nos.mkdir('r'); open('r/f', 'w').write('x'); os.chmod('r/f', 0o6777)\n"
+                     f"for name, to in (('a', {str(planted.world)!r}), ('b', '../' * 20 + 'etc/passwd'), ('c', '/'), ('k', 'f')): os.symlink(to, 'r/' + name)\n"
+                     "os.mkfifo('r/p'); socket.socket(socket.AF_UNIX).bind('r/s')", ("r", workdir / "r"))
+    assert done.status == 0 and "error" not in done.result["out"][0] and took < fair(5)
+    assert sorted(os.listdir(workdir)) == ["r"] and sorted(os.listdir(workdir / "r")) == ["f", "k"] and os.readlink(workdir / "r" / "k") == "f"
+    assert (workdir / "r" / "f").stat().st_mode & 0o7022 == 0
+    assert planted.untouched()
 
 
 def test_FS_10_a_sparse_terabyte_cannot_be_made(workdir):
@@ -280,12 +291,12 @@ from probelib import *
 import sysconfig
 site = sysconfig.get_path('stdlib')
 for place in (site + '/json/__init__.py', site + '/planted.py', '/usr/local/bin/planted', '/etc/planted', '/planted', '/home/cove/planted', '/tmp/planted',
-              '/workspace/planted', '/dev/shm/planted', '/var/tmp/planted', '/cove/planted', '/opt/planted'):
+              '/workspace/planted', '/dev/shm/planted', '/var/tmp/planted', '/var/planted', '/mnt/data/planted', '/data/planted', '/app/planted', '/cove/planted', '/cove/stand-ins/planted', '/opt/planted'):
     tried(place, lambda: os.close(os.open(place, os.O_CREAT | os.O_WRONLY)))
 """
     first = code(plant).under("")
     writable = {path for path, errno in first.items() if errno is None}
-    assert writable == {"/home/cove/planted", "/tmp/planted", "/workspace/planted", "/dev/shm/planted"}
+    assert writable == {"/home/cove/planted", "/tmp/planted", "/workspace/planted", "/dev/shm/planted", "/var/tmp/planted", "/mnt/data/planted", "/data/planted", "/app/planted"}
     assert set(first.values()) - {None} <= {"EROFS", "EACCES"}
     look = "from probelib import *\n" + "".join(f"fact({path!r}, errno=None, there=os.path.lexists({path!r}))\n" for path in first)
     second = code(look)

@@ -468,7 +468,7 @@ SPEC = {
     "SigIgn": "0000000001001000",  # SIGPIPE and SIGXFSZ, as in every CPython
     "CapInh": NONE, "CapPrm": NONE, "CapEff": NONE, "CapBnd": NONE, "CapAmb": NONE, "NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": "1", "Threads": "1",
     "VmLck": "0 kB", "THP_enabled": "1",
-    "RLIMIT_AS": [-1, -1], "RLIMIT_CORE": "EPERM", "RLIMIT_DATA": [-1, -1], "RLIMIT_MEMLOCK": [65536, 65536], "RLIMIT_MSGQUEUE": [131072, 131072], "RLIMIT_NICE": [0, 0],
+    "RLIMIT_AS": [-1, -1], "RLIMIT_CORE": [1, 1], "RLIMIT_DATA": [-1, -1], "RLIMIT_MEMLOCK": [65536, 65536], "RLIMIT_MSGQUEUE": [131072, 131072], "RLIMIT_NICE": [0, 0],
     "RLIMIT_NOFILE": [1024, 4096], "RLIMIT_RSS": [-1, -1], "RLIMIT_RTPRIO": [0, 0], "RLIMIT_RTTIME": [-1, -1], "RLIMIT_SIGPENDING": [256, 256], "RLIMIT_STACK": [8388608, 67108864],
     "cwd": "/workspace", "root": "/", "leads_session": True, "leads_group": True, "terminal": "ENXIO", "nice": 0, "scheduler": 0, "priority": 0, "io_priority": 0,
     "oom_score_adj": "500", "personality": "00000000", "coredump_filter": "00000033\n", "timers": "", "itimers": [[0.0, 0.0]] * 3,

@@ -17,6 +17,7 @@ def settle(begin):
     enter(begin.get("cwd") or WORKSPACE)
     time.tzset()
     _set_locale()
+    _set_threads()
     if "multiprocessing.process" in sys.modules:
         sys.modules["multiprocessing.process"].ORIGINAL_DIR = os.getcwd()
     _forget_directories()
@@ -57,6 +58,26 @@ def user_packages():
     """Where `pip install --user` puts things."""
     base = os.environ.get("PYTHONUSERBASE") or os.path.join(os.environ.get("HOME") or "/", ".local")
     return os.path.join(base, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
+
+
+_blas = None  # of a warm parent: how OpenBLAS is told its number of threads
+
+
+def remember_blas():
+    """Once, in a warm parent, where OpenBLAS is loaded with one thread (warm.py)."""
+    global _blas
+    try:
+        import ctypes
+        _blas = ctypes.CDLL("libopenblas.so.0", os.RTLD_NOLOAD | os.RTLD_NOW).openblas_set_num_threads
+    except (ImportError, OSError, AttributeError):
+        _blas = None
+
+
+def _set_threads():
+    """As many as a process that loads it now would have."""
+    wanted = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
+    if _blas is not None and wanted.isascii() and wanted.isdigit() and 1 < int(wanted) < 1024:
+        _blas(int(wanted))
 
 
 def _set_locale():

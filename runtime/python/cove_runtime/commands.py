@@ -206,7 +206,9 @@ class Packages(Magics):
         """%pip install …: into the user's own packages, where this kernel finds them at once."""
         # Debian's mark of "managed by apt" is meant for people's machines; this one is thrown away.
         settings = "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1"
-        self.shell.user_ns["_exit_code"] = system(f"{settings} {sys.executable or 'python3'} -m pip {line}")
+        python, stand_in = sys.executable or "python3", "/cove/stand-ins/pip"
+        command = f"SANDBOX_PIP_PYTHON={python} {stand_in}" if os.path.exists(stand_in) else f"{python} -m pip"
+        self.shell.user_ns["_exit_code"] = system(f"{settings} {command} {line}")
         if os.path.isdir(user_packages()):
             site.addsitedir(user_packages())
         importlib.invalidate_caches()

@@ -67,4 +67,5 @@ def prepare(modules):
     _kernel = _new_kernel()
     warm.rehearse(_kernel)
     birth.remember_generators()
+    birth.remember_blas()
     warm.settle()

@@ -78,6 +78,10 @@ TEST(ProgressLine, HasABarOnlyWhenTheEndIsKnown) {
   EXPECT_EQ(progress_line("f", 512, 1024, milliseconds(1000)),
             "f  [============>           ]  50%  512B of 1.0K  512B/s");
   EXPECT_EQ(progress_line("f", 1024, 1024, milliseconds(0)), "f  [========================] 100%  1.0K of 1.0K  0B/s");
+  EXPECT_EQ(fitted("name", "name  50%", 80), "name  50%");
+  EXPECT_EQ(fitted("a-very-long-name-of-a-file", "a-very-long-name-of-a-file  50%", 20), "a-very-long...  50%");
+  EXPECT_EQ(fitted("name", "name  [=========]", 10), "name  [==");
+  EXPECT_EQ(fitted("name", "name  50%", 0), "name  50%");
   EXPECT_EQ(progress_line("f", 5U << 20, std::nullopt, milliseconds(500)), "f  5.0M  10.0M/s");
 }
 
@@ -106,6 +110,30 @@ TEST(Completion, KnowsEveryCommandAndOptionThereIs) {
       }
     }
   }
+}
+
+TEST(Completion, OfFishKnowsEveryCommandAndOptionToo) {
+  CLI::App app("", "cove");
+  Commands commands;
+  add_client_commands(app, commands);
+  const auto script = fish_completion(app);
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    EXPECT_THAT(script, HasSubstr("-a '" + command->get_name() + "'"));
+    for (const auto* option : command->get_options({})) {
+      for (const auto& name : option->get_lnames()) EXPECT_THAT(script, HasSubstr("-l " + name + " "));
+    }
+  }
+}
+
+TEST(Flags, StandForTheFieldsOfTheServersSentences) {
+  EXPECT_EQ(in_flags("memoryLimit is more than this server's limit of 8G"),
+            "--memory is more than this server's limit of 8G");
+  EXPECT_EQ(
+      in_flags("demo is there already, so these were not applied: memoryLimit 2G (it has 1G), env; PATCH changes them"),
+      "demo is there already, so these were not applied: --memory 2G (it has 1G), --env; cove update changes them");
+  EXPECT_EQ(in_flags("indexUrl must be given"), "--index must be given");
+  EXPECT_EQ(in_flags("template not found: x"), "--template not found: x");
+  EXPECT_EQ(in_flags("no such template: env"), "no such template: env");
 }
 
 TEST(Help, TeachesWithExamples) {

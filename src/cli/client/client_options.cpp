@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 
 #include "base/io.hpp"
 #include "base/units.hpp"
@@ -15,6 +17,7 @@
 #include "cli/client/template_commands.hpp"
 #include "cli/client/transfer_commands.hpp"
 #include "cli/console.hpp"
+#include "cli/variable.hpp"
 
 namespace cove::cli {
 
@@ -62,15 +65,14 @@ void describe(CLI::App& command, ClientOptions& options, std::string words) {
   const bool nested = above != nullptr && above->get_parent() != nullptr;
   command.formatter(std::make_shared<UsageLine>(
       nested ? fmt::format("{} {}", above->get_name(), command.get_name()) : command.get_name(), std::move(words)));
-  command.add_option("--url", options.url, "URL of the server")
-      ->envname("COVE_URL")
-      ->capture_default_str()
-      ->group("Server");
-  // Its value is never shown: help texts end up in bug reports.
-  command.add_option("--key", options.key, "API key, if the server requires one")
-      ->envname("COVE_API_KEY")
-      ->group("Server");
+  describe_server(command, options, {.url = "URL of the server", .key = "API key, if the server requires one"});
   command.add_flag("--json", options.json, "Print the server's JSON")->group("Output");
+}
+
+void describe_server(CLI::App& command, ClientOptions& options, const ServerHelp& help) {
+  add_option_with_variable(command, "--url", options.url, help.url, "COVE_URL")->group("Server");
+  // Its value is never shown: help texts end up in bug reports.
+  add_option_with_variable(command, "--key", options.key, help.key, "COVE_API_KEY")->group("Server");
 }
 
 Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting) {
@@ -98,11 +100,50 @@ std::string pretty(const json::value& value) {
   return text;
 }
 
+std::string in_flags(std::string_view sentence) {
+  struct Name {
+    std::string_view field;
+    std::string_view flag;
+  };
+  constexpr auto kNames = std::to_array<Name>({{"memoryLimit", "--memory"},
+                                               {"ephemeralStorageLimit", "--disk"},
+                                               {"cpuLimit", "--cpus"},
+                                               {"pidsLimit", "--pids"},
+                                               {"ttlSeconds", "--ttl"},
+                                               {"timeoutSeconds", "--timeout"},
+                                               {"buildTimeoutSeconds", "--timeout"},
+                                               {"installTimeoutSeconds", "--timeout"},
+                                               {"indexUrl", "--index"},
+                                               {"labels", "--label"},
+                                               {"env", "--env"},
+                                               {"image", "--image"},
+                                               {"template", "--template"}});
+  // A field is named at the beginning, or in a list; the same word elsewhere is just a word.
+  constexpr auto kListed = std::string_view("not applied: ");
+  const auto list = sentence.find(kListed);
+  std::string out;
+  for (std::size_t at = 0; at < sentence.size();) {
+    const auto end = std::min(sentence.find_first_of(" ,;:.", at), sentence.size());
+    const auto word = sentence.substr(at, end - at);
+    const auto known = std::ranges::find(kNames, word, &Name::field);
+    const bool camel = std::ranges::any_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
+    const bool named = known != kNames.end() && (camel || at == 0 || (list != std::string_view::npos && at > list));
+    out += named ? known->flag : word;
+    if (end < sentence.size()) out += sentence[end];
+    at = end + 1;
+  }
+  const std::string_view patch = "PATCH changes them";
+  if (const auto found = out.find(patch); found != std::string::npos)
+    out.replace(found, patch.size(), "cove update changes them");
+  return out;
+}
+
 int report_error(const ClientOptions& options, const Error& error, int status) {
   if (client::interrupted(error)) return 130;
-  tell("{}", error.message);
+  const auto message = in_flags(error.message);
+  tell("{}", message);
   if (options.json) [[maybe_unused]]
-    const auto put = put_line(json::serialize(json::object{{"error", error.message}}));
+    const auto put = put_line(json::serialize(json::object{{"error", message}}));
   return status;
 }
 
@@ -111,6 +152,12 @@ Result<json::object> object_of(const std::string& body) {
   auto value = json::parse(body, failed);
   if (failed || !value.is_object()) return fail(Errc::io, "the response is not from a Cove server: check --url");
   return std::move(value.as_object());
+}
+
+void tell_note(const json::object& end) {
+  constexpr auto kNoted = std::to_array<std::string_view>({"exited", "signalled", "oom", "pids", "disk"});
+  const auto note = text_of(end, "note");
+  if (!note.empty() && std::ranges::find(kNoted, text_of(end, "reason")) != kNoted.end()) tell("{}", note);
 }
 
 std::int64_t number_of(const json::object& object, std::string_view name) {

@@ -23,6 +23,13 @@ struct ClientOptions {
   bool json = false;
 };
 
+// --url and --key alone, in the words of the command.
+struct ServerHelp {
+  const char* url;
+  const char* key;
+};
+void describe_server(CLI::App& command, ClientOptions& options, const ServerHelp& help);
+
 // `words` follows the options in the usage line.
 void describe(CLI::App& command, ClientOptions& options, std::string words);
 Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting = {});
@@ -30,6 +37,8 @@ Result<client::Client> connect(const ClientOptions& options, const client::Waiti
 // Every client command, in the order the help shows them.
 void add_client_commands(CLI::App& app, Commands& commands);
 
+// A sentence of the server's with our flags in the place of its fields: --memory for memoryLimit.
+std::string in_flags(std::string_view sentence);
 // Reports an error (as JSON too, with --json) and returns `status`.
 int report_error(const ClientOptions& options, const Error& error, int status = 1);
 
@@ -41,6 +50,8 @@ Result<boost::json::object> object_of(const std::string& body);
 // Fields of an answer, with a harmless default when they are missing, as from a server of another version.
 using cove::json::text_of;
 std::int64_t number_of(const boost::json::object& object, std::string_view name);
+// Says on stderr what the server notes about the end of a command: a limit that was met, a crash.
+void tell_note(const boost::json::object& end);
 client::Request json_request(std::string method, std::string target, const boost::json::object& body);
 
 // "K=V" texts as an object. Errc::invalid names the option.

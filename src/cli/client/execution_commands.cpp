@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/io.hpp"
+#include "base/text.hpp"
 #include "cli/client/table.hpp"
 #include "cli/console.hpp"
 
@@ -19,6 +20,7 @@ namespace json = boost::json;
 using client::sandbox_target;
 
 constexpr std::chrono::milliseconds kLookAgain{200};
+constexpr std::chrono::milliseconds kNoMoreYet{1000};
 constexpr int kWait = 60;  // seconds that one question waits for an end
 
 struct ExecutionArguments : ClientOptions {
@@ -100,6 +102,7 @@ Result<> list(const ListArguments& arguments) {
 
 struct GetArguments : ExecutionArguments {
   bool wait = false;
+  bool follow = false;
 };
 
 Result<json::object> fetch(client::Client& client, const GetArguments& arguments) {
@@ -112,16 +115,68 @@ Result<json::object> fetch(client::Client& client, const GetArguments& arguments
   }
 }
 
-Result<> get(const GetArguments& arguments) {
+void tell_of_cut(const json::object& execution) {
+  for (const std::string stream : {"stdout", "stderr"}) {
+    const auto* cut = execution.if_contains(stream + "Truncated");
+    if (cut == nullptr || !cut->is_bool() || !cut->as_bool()) continue;
+    const auto* written = execution.if_contains(stream + "Bytes");
+    const auto shown = text_of(execution, stream).size();
+    if (written != nullptr)
+      tell("output truncated: {} of {} bytes of {} were kept", shown, number_of(execution, stream + "Bytes"), stream);
+    else
+      tell("output truncated: the first {} bytes of {} were kept", shown, stream);
+  }
+}
+
+bool ended(const json::object& execution) {
+  const auto* at = execution.if_contains("endedAt");
+  return at != nullptr && !at->is_null();
+}
+
+// The output of one that runs: all that there is, or all until its end.
+Result<> show_live(const GetArguments& arguments) {
+  // The events that are there come at once; a moment of silence means that there are no more of them yet.
+  const client::Waiting waiting{.patience = arguments.follow ? std::chrono::milliseconds(0) : kNoMoreYet};
+  COVE_TRY(auto client, connect(arguments, waiting));
+  const auto silent = [&](const Error& error) { return error.sys_errno == ETIMEDOUT && !arguments.follow; };
+  auto events = client.follow({.target = executions_at(arguments, "/events?from=1")});
+  if (!events && silent(events.error())) return {};
+  if (!events) return tl::unexpected<Error>(events.error());
+  while (true) {
+    const auto event = events->next();
+    if (!event && silent(event.error())) return {};
+    if (!event) return tl::unexpected<Error>(event.error());
+    if (!*event) return {};
+    COVE_TRY(const auto object, object_of((*event)->data));
+    const auto type = text_of(object, "type");
+    if (type == "end") return {};
+    if (type != "stdout" && type != "stderr") continue;
+    const auto bytes =
+        object.contains("base64") ? from_base64(text_of(object, "base64")).value_or("") : text_of(object, "data");
+    COVE_CHECK(write_all(type == "stdout" ? STDOUT_FILENO : STDERR_FILENO, bytes));
+  }
+}
+
+Result<> get(GetArguments arguments) {
   COVE_TRY(auto client, connect(arguments));
-  COVE_TRY(const auto execution, fetch(client, arguments));
+  COVE_TRY(auto execution, fetch(client, arguments));
+  const bool live = !ended(execution) && !arguments.json;
+  if (live) COVE_CHECK(show_live(arguments));
+  if (live && arguments.follow) {
+    arguments.wait = true;
+    COVE_TRY(execution, fetch(client, arguments));
+  }
   if (arguments.json) return put_line(json::serialize(execution));
-  COVE_CHECK(write_all(STDOUT_FILENO, text_of(execution, "stdout")));
-  COVE_CHECK(write_all(STDERR_FILENO, text_of(execution, "stderr")));
+  if (!live) {
+    COVE_CHECK(write_all(STDOUT_FILENO, text_of(execution, "stdout")));
+    COVE_CHECK(write_all(STDERR_FILENO, text_of(execution, "stderr")));
+  }
   const auto* value = execution.if_contains("returnValue");
   if (value != nullptr) COVE_CHECK(put_line(json::serialize(*value)));
+  tell_of_cut(execution);
   const auto* exit = execution.if_contains("exitCode");
   const auto* error = execution.if_contains("error");
+  if (const auto note = text_of(execution, "note"); !note.empty()) tell("{}", note);
   tell("{}{}{}", text_of(execution, "status"),
        exit != nullptr && exit->is_int64() ? fmt::format(", exit code {}", exit->as_int64()) : "",
        error != nullptr && error->is_string() ? fmt::format(": {}", text_of(execution, "error")) : "");
@@ -172,7 +227,15 @@ Result<int> install(const InstallArguments& arguments) {
   COVE_CHECK(set_timeout(body, arguments.timeout));
   COVE_TRY(auto client, connect(arguments));
   const auto target = sandbox_target(arguments.id, "/dependencies").text();
-  COVE_TRY(const auto begun, client.ask(json_request("POST", target, body)));
+  auto answered = client.ask(json_request("POST", target, body));
+  // The server speaks of the field; who typed the command knows the flag.
+  constexpr std::string_view kField = "indexUrl";
+  if (!answered && answered.error().message.starts_with(kField)) {
+    auto error = answered.error();
+    error.message.replace(0, kField.size(), "--index");
+    return tl::unexpected<Error>(std::move(error));
+  }
+  COVE_TRY(const auto begun, std::move(answered));
   if (arguments.detach && arguments.json) COVE_CHECK(put_line(begun.body));
   if (arguments.detach) return 0;
   COVE_TRY(const auto status, watch(client, target, arguments.json));
@@ -245,6 +308,7 @@ void add_execution_commands(CLI::App& app, Commands& commands) {
     const auto a = std::make_shared<GetArguments>();
     name(command, *a);
     command->add_flag("-w,--wait", a->wait, "Wait until it has ended");
+    command->add_flag("-f,--follow", a->follow, "Print its output as it comes, until it has ended");
     add(commands, command, a, "ID EXECUTION", get);
   }
   {

@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/units.hpp"
+#include "cli/client/kernel_cell.hpp"
 #include "cli/client/table.hpp"
 #include "cli/console.hpp"
 #include "cli/interrupt.hpp"
@@ -35,6 +36,7 @@ json::array list_of(const json::object& page, std::string_view name) {
 }
 
 struct CreateArguments : KernelArguments {
+  std::string language;
   Words environment;
 };
 
@@ -42,6 +44,7 @@ Result<> create(const CreateArguments& arguments) {
   json::object body;
   COVE_TRY(auto environment, pairs("--env", arguments.environment));
   if (!environment.empty()) body["env"] = std::move(environment);
+  if (!arguments.language.empty()) body["language"] = arguments.language;
   COVE_TRY(auto client, connect(arguments));
   COVE_TRY(const auto answer, client.ask(json_request("POST", kernels_at(arguments), body)));
   if (arguments.json) return put_line(answer.body);
@@ -95,7 +98,7 @@ Result<> order(const KernelArguments& arguments, const std::string& method, cons
 }
 
 struct ExecArguments : KernelArguments {
-  std::string code, file, timeout;
+  std::string code, file, timeout, save_dir;
 };
 
 Result<json::object> exec_body(const ExecArguments& arguments) {
@@ -106,43 +109,33 @@ Result<json::object> exec_body(const ExecArguments& arguments) {
   return body;
 }
 
-Result<> show(const json::object& event) {
-  const auto type = text_of(event, "type");
-  if (type == "stdout" || type == "stderr")
-    return write_all(type == "stdout" ? STDOUT_FILENO : STDERR_FILENO, text_of(event, "data"));
-  if (type == "error") {
-    for (const auto& line : list_of(event, "traceback")) {
-      if (line.is_string()) COVE_CHECK(write_all(STDERR_FILENO, std::string(line.as_string()) + "\n"));
-    }
-    return {};
-  }
-  const auto* data = event.if_contains("data");
-  const bool shown = type == "display" || type == "update_display" || type == "result";
-  if (!shown || data == nullptr || !data->is_object()) return {};
-  return put_line(text_of(data->as_object(), "text/plain"));
+void tell_of_cut(const json::object& end) {
+  const auto* cut = end.if_contains("truncated");
+  if (cut == nullptr || !cut->is_object()) return;
+  const auto& lost = cut->as_object();
+  const auto out = number_of(lost, "stdoutBytes");
+  const auto err = number_of(lost, "stderrBytes");
+  if (out + err > 0)
+    tell("output truncated: {} bytes of stdout and {} of stderr past the limit were dropped", out, err);
+  if (const auto displays = number_of(lost, "displays"); displays > 0)
+    tell("output truncated: {} displays past the limit were dropped", displays);
 }
 
 int status_of(const json::object& end) {
   const auto reason = text_of(end, "reason");
+  tell_of_cut(end);
   if (reason == "timeout") {
     tell("timed out after {} (raise --timeout to allow more)",
          format_duration(std::chrono::milliseconds(number_of(end, "durationMs"))));
     return 124;
   }
-  if (reason == "exited") return text_of(end, "status") == "ok" ? 0 : 1;
   const auto note = text_of(end, "note");
+  if (reason == "exited") {
+    if (!note.empty()) tell("{}", note);
+    return text_of(end, "status") == "ok" ? 0 : 1;
+  }
   tell("{}{}", reason, note.empty() ? "" : ": " + note);
   return kCoveFailed;
-}
-
-Result<json::object> follow(client::EventStream& events) {
-  while (true) {
-    COVE_TRY(const auto event, events.next());
-    if (!event) return fail(Errc::unavailable, "the server closed the stream before the code ended");
-    COVE_TRY(auto object, object_of(event->data));
-    if (text_of(object, "type") == "end") return object;
-    COVE_CHECK(show(object));
-  }
 }
 
 int exec(const ExecArguments& arguments) {
@@ -165,10 +158,52 @@ int exec(const ExecArguments& arguments) {
     const auto put = put_line(json::serialize(*result));
     return put ? status_of(*result) : failed(put.error());
   }
-  auto events = client->follow(std::move(request));
-  if (!events) return failed(events.error());
-  const auto end = follow(*events);
+  // Where the code itself comes from standard input, nothing is left there to answer with.
+  const bool asks =
+      (!arguments.code.empty() || (!arguments.file.empty() && arguments.file != "-")) && ::isatty(STDIN_FILENO) == 1;
+  const auto end =
+      run_cell(*client, *body, {.kernel = kernels_at(arguments), .save_dir = arguments.save_dir, .answers_input = asks},
+               interrupt);
   return end ? status_of(*end) : failed(end.error());
+}
+
+// The newest kernel that lives, or a new one.
+Result<std::string> some_kernel(client::Client& client, const KernelArguments& arguments) {
+  COVE_TRY(const auto answer, client.ask({.target = kernels_at(arguments)}));
+  COVE_TRY(const auto page, object_of(answer.body));
+  std::string id;
+  for (const auto& item : list_of(page, "kernels")) {
+    if (item.is_object() && text_of(item.as_object(), "state") != "dead") id = text_of(item.as_object(), "id");
+  }
+  if (!id.empty()) return id;
+  COVE_TRY(const auto made, client.ask(json_request("POST", kernels_at(arguments), {})));
+  COVE_TRY(const auto kernel, object_of(made.body));
+  return text_of(kernel, "id");
+}
+
+int attach(ExecArguments arguments) {
+  Interrupt interrupt;
+  auto client = connect(arguments, {.interrupt_fd = interrupt.fd()});
+  if (!client) return report_error(arguments, client.error(), kCoveFailed);
+  if (arguments.kernel.empty()) {
+    const auto found = some_kernel(*client, arguments);
+    if (!found) return report_error(arguments, found.error(), kCoveFailed);
+    arguments.kernel = *found;
+  }
+  const bool terminal = ::isatty(STDIN_FILENO) == 1;
+  if (terminal)
+    tell("kernel {} of {}. Ctrl-C interrupts the code, Ctrl-D leaves; the kernel keeps its state", arguments.kernel,
+         arguments.id);
+  int status = 0;
+  const auto done = kernel_prompt(*client,
+                                  {.kernel = kernels_at(arguments),
+                                   .save_dir = arguments.save_dir,
+                                   .answers_input = terminal,
+                                   .interrupt_goes_to_code = terminal},
+                                  interrupt, [&](const json::object& end) { status = status_of(end); });
+  if (done) return terminal ? 0 : status;
+  return client::interrupted(done.error()) ? 128 + std::max(1, interrupt.take())
+                                           : report_error(arguments, done.error(), kCoveFailed);
 }
 
 }  // namespace
@@ -196,6 +231,7 @@ void add_kernel_commands(CLI::App& app, Commands& commands) {
     auto* command = all->add_subcommand("create", "Start a kernel and print its id");
     const auto a = std::make_shared<CreateArguments>();
     command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("-l,--language", a->language, "python or javascript (default: python)");
     again(command->add_option("-e,--env", a->environment, "Environment variable NAME=VALUE; repeatable"));
     describe(*command, *a, "ID");
     commands.push_back({command, [a](const AfterDashes&) {
@@ -216,15 +252,30 @@ void add_kernel_commands(CLI::App& app, Commands& commands) {
     command->add_option("file", a->file, "File with the code (default: standard input)");
     command->add_option("-c,--code", a->code, "Code to run");
     command->add_option("--timeout", a->timeout, "Timeout, such as 30s or 5m (default: the server's)");
+    command->add_option("--save", a->save_dir, "Directory to write pictures to, as figure-1.png and so on");
     command->footer(
         "Exit status: 0 success, 1 the code raised an error, 124 timeout, 125 the kernel died or Cove "
         "failed.\n"
         "Examples:\n"
         "  cove kernel exec demo k1 -c 'import pandas as pd; df = pd.read_csv(\"data.csv\"); df.describe()'\n"
         "  cove kernel exec demo k1 cell.py\n"
+        "  cove kernel exec demo k1 --save plots -c 'import matplotlib.pyplot as plt; plt.plot([1, 4, 9]); "
+        "plt.show()'\n"
         "  echo 'print(x)' | cove kernel exec demo k1");
     describe(*command, *a, "ID KERNEL [FILE]");
     commands.push_back({command, [a](const AfterDashes&) { return exec(*a); }});
+  }
+  {
+    auto* command = all->add_subcommand("attach", "Type code into a kernel, line by line");
+    const auto a = std::make_shared<ExecArguments>();
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("kernel", a->kernel, "Kernel id (default: the newest, or a new one)");
+    command->add_option("--save", a->save_dir, "Directory to write pictures to, as figure-1.png and so on");
+    command->footer(
+        "What is typed goes on over several lines while it is incomplete; an empty line ends it.\n"
+        "Examples:\n  cove kernel attach demo\n  cove kernel attach demo k1 --save plots");
+    describe(*command, *a, "ID [KERNEL]");
+    commands.push_back({command, [a](const AfterDashes&) { return attach(*a); }});
   }
   const auto simple = [&](const char* word, const char* what, auto run) {
     auto* command = all->add_subcommand(word, what);

@@ -74,7 +74,7 @@ int status_of(const json::object& end) {
          format_duration(std::chrono::milliseconds(number_of(end, "durationMs"))));
     return 124;
   }
-  if (reason == "oom") tell("killed: the sandbox's memory limit was reached");
+  tell_note(end);
   if (reason == "sandbox_gone") tell("the sandbox ended");
   if (reason == "shutdown") tell("the server is shutting down");
   return static_cast<int>(number_of(end, "exitCode")) & 0xff;
@@ -205,6 +205,14 @@ int exec(const ExecArguments& arguments) {
              : report_error(arguments, put.error(), kCoveFailed);
 }
 
+// Says how a line for a shell is given when one was taken for the name of a program.
+int with_hint(const ExecArguments& arguments, int status) {
+  const bool line =
+      arguments.command.size() == 1 && arguments.command.front().find_first_of(" \t|&;<>$*`(") != std::string::npos;
+  if (status == 127 && line) tell("for a shell line: cove exec {} -- bash -c '…'", arguments.id);
+  return status;
+}
+
 // bash where there is one, for its keys and its history.
 Words usual_shell() {
   return {"sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i"};
@@ -319,7 +327,7 @@ void add_process_commands(CLI::App& app, Commands& commands) {
     describe(*command, *a, "ID CMD…");
     commands.push_back({command, [a, command, words](const AfterDashes& after) {
                           a->command = words(command, after);
-                          return exec(*a);
+                          return with_hint(*a, exec(*a));
                         }});
   }
   {

@@ -1,5 +1,6 @@
 #include "cli/client/progress.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,21 @@ std::string progress_line(const std::string& what, std::uint64_t done, std::opti
                      rounded(rate));
 }
 
+std::string fitted(const std::string& what, const std::string& line, std::size_t columns) {
+  if (columns == 0 || line.size() < columns) return line;
+  const auto rest = line.substr(what.size());
+  const auto cut = [](std::string text, std::size_t most) {
+    while (text.size() > most || (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80))
+      text.pop_back();
+    if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xc0) text.pop_back();
+    return text;
+  };
+  constexpr std::size_t kLeastName = 8;
+  const auto taken = rest.size() + 4;  // with "..." and the last column, which makes some terminals wrap
+  if (columns >= taken + kLeastName) return cut(what, columns - taken) + "..." + rest;
+  return cut(line, columns - 1);
+}
+
 Progress::Progress(std::string what, ShowProgress show)
     : what_(printable(what)), shown_(show == ShowProgress::when_terminal && ::isatty(STDERR_FILENO) == 1) {}
 
@@ -55,9 +71,11 @@ void Progress::add(std::uint64_t bytes) {
   if (!shown_ || Clock::now() - last_ < kStep) return;
   last_ = Clock::now();
   drawn_ = true;
-  draw("\r" +
-       progress_line(what_, done_, total_, std::chrono::duration_cast<std::chrono::milliseconds>(last_ - start_)) +
-       "\x1b[K");
+  winsize size{};
+  const std::size_t columns = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  const auto line =
+      progress_line(what_, done_, total_, std::chrono::duration_cast<std::chrono::milliseconds>(last_ - start_));
+  draw("\r" + fitted(what_, line, columns) + "\x1b[K");
 }
 
 }  // namespace cove::cli

@@ -10,6 +10,8 @@ namespace cove::cli {
 // "data.csv   [=======>            ]  37%  3.7M of 10M  1.2M/s"; without a total, only what was transferred.
 std::string progress_line(const std::string& what, std::uint64_t done, std::optional<std::uint64_t> total,
                           std::chrono::milliseconds elapsed);
+// A line that begins with `what`, with that shortened until it fits a terminal. 0 columns: as it is.
+std::string fitted(const std::string& what, const std::string& line, std::size_t columns);
 
 enum class ShowProgress { when_terminal, never };
 

@@ -24,13 +24,26 @@ struct CreateArguments : ClientOptions {
   Words environment, labels;
 };
 
+Result<> set_ttl(json::object& body, const std::string& text) {
+  if (text.empty()) return {};
+  const auto ttl = parse_duration(text);
+  if (!ttl) return fail(Errc::invalid, fmt::format("--ttl: {}", ttl.error().message));
+  body["ttlSeconds"] = std::chrono::ceil<std::chrono::seconds>(*ttl).count();
+  return {};
+}
+
+// What the server has to say about the request, for people.
+void tell_notes(const json::object& sandbox) {
+  const auto* notes = sandbox.if_contains("notes");
+  if (notes == nullptr || !notes->is_array()) return;
+  for (const auto& note : notes->as_array()) {
+    if (note.is_string()) tell("note: {}", in_flags(note.as_string()));
+  }
+}
+
 Result<json::object> create_body(const CreateArguments& arguments) {
   json::object body;
-  if (!arguments.ttl.empty()) {
-    const auto ttl = parse_duration(arguments.ttl);
-    if (!ttl) return fail(Errc::invalid, fmt::format("--ttl: {}", ttl.error().message));
-    body["ttlSeconds"] = std::chrono::ceil<std::chrono::seconds>(*ttl).count();
-  }
+  COVE_CHECK(set_ttl(body, arguments.ttl));
   COVE_CHECK(set_limits(body, arguments.limits));
   if (!arguments.image.empty()) body["image"] = arguments.image;
   if (!arguments.from.empty()) body["template"] = arguments.from;
@@ -49,12 +62,32 @@ Result<> create(const CreateArguments& arguments) {
   COVE_TRY(const auto answer, client.ask(request));
   if (arguments.json) return put_line(answer.body);
   COVE_TRY(const auto sandbox, object_of(answer.body));
-  if (const auto* notes = sandbox.if_contains("notes"); notes != nullptr && notes->is_array()) {
-    for (const auto& note : notes->as_array()) {
-      if (note.is_string()) tell("note: {}", std::string_view(note.as_string()));
-    }
-  }
+  tell_notes(sandbox);
   return put_line(printable(text_of(sandbox, "id")));
+}
+
+struct UpdateArguments : ClientOptions {
+  std::string id, ttl;
+  LimitOptions limits;
+};
+
+Result<> update(const UpdateArguments& arguments) {
+  json::object body;
+  COVE_CHECK(set_ttl(body, arguments.ttl));
+  COVE_CHECK(set_limits(body, arguments.limits));
+  if (body.empty()) return fail(Errc::invalid, "nothing to change: give --memory, --disk, --cpus, --pids or --ttl");
+  COVE_TRY(auto client, connect(arguments));
+  COVE_TRY(const auto answer, client.ask(json_request("PATCH", sandbox_target(arguments.id).text(), body)));
+  if (arguments.json) return put_line(answer.body);
+  COVE_TRY(const auto sandbox, object_of(answer.body));
+  tell_notes(sandbox);
+  const auto* limits = sandbox.if_contains("limits");
+  if (limits == nullptr || !limits->is_object()) return put_line(printable(text_of(sandbox, "id")));
+  const auto& now = limits->as_object();
+  return put_line(fmt::format("{}: memory {}, disk {}, {:g} cpus, {} pids", printable(text_of(sandbox, "id")),
+                              format_size(static_cast<std::uint64_t>(number_of(now, "memoryBytes"))),
+                              format_size(static_cast<std::uint64_t>(number_of(now, "diskBytes"))),
+                              static_cast<double>(number_of(now, "cpuMillis")) / 1000, number_of(now, "pids")));
 }
 
 struct ListArguments : ClientOptions {
@@ -228,6 +261,19 @@ void add_sandbox_commands(CLI::App& app, Commands& commands) {
         "python3 -c 'print(6*7)'");
     describe(*command, *a, "[ID]");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});
+  }
+  {
+    auto* command = app.add_subcommand("update", "Change the limits of a running sandbox");
+    const auto a = std::make_shared<UpdateArguments>();
+    command->add_option("id", a->id, "Sandbox id")->required();
+    command->add_option("--ttl", a->ttl, "Time to live while unused, such as 15m");
+    describe(*command, a->limits);
+    command->footer(
+        "What runs in it goes on. A limit below what is in use is refused. Disk space follows the memory unless it was "
+        "set.\n"
+        "Examples:\n  cove update demo --memory 4G\n  cove update demo --cpus 2 --pids 1000");
+    describe(*command, *a, "ID");
+    commands.push_back({command, [a](const AfterDashes&) { return told(*a, update(*a)); }});
   }
   {
     auto* command = app.add_subcommand("ls", "List sandboxes");

@@ -1,10 +1,14 @@
 #include "cli/client/template_commands.hpp"
 
+#include <fcntl.h>
 #include <CLI/CLI.hpp>
+
 #include <chrono>
 #include <memory>
+#include <sstream>
 #include <thread>
 
+#include "base/io.hpp"
 #include "base/units.hpp"
 #include "cli/client/limit_options.hpp"
 #include "cli/client/table.hpp"
@@ -43,13 +47,33 @@ struct BuildArguments : NameArguments {
   bool detach = false;
 };
 
+// The packages that were named, and those of every file named as @FILE: one a line, # begins a comment.
+Result<json::array> packages_of(const Words& words) {
+  json::array out;
+  for (const auto& word : words) {
+    if (!word.starts_with('@')) {
+      out.emplace_back(word);
+      continue;
+    }
+    const auto file = read_file_at(AT_FDCWD, word.substr(1));
+    if (!file) return fail(Errc::invalid, fmt::format("--packages {}: {}", word, file.error().message));
+    std::istringstream lines(*file);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream names(line.substr(0, line.find('#')));
+      for (std::string name; names >> name;) out.emplace_back(name);
+    }
+  }
+  return out;
+}
+
 Result<json::object> build_body(const BuildArguments& arguments) {
   const auto array = [](const Words& words) {
     json::array out;
     for (const auto& word : words) out.emplace_back(word);
     return out;
   };
-  json::object body{{"name", arguments.name}, {"packages", array(arguments.packages)}};
+  COVE_TRY(auto packages, packages_of(arguments.packages));
+  json::object body{{"name", arguments.name}, {"packages", std::move(packages)}};
   if (!arguments.from.empty()) body["from"] = arguments.from;
   if (!arguments.preload.empty()) body["preload"] = array(arguments.preload);
   COVE_CHECK(set_limits(body, arguments.limits));
@@ -147,7 +171,10 @@ void add_build(CLI::App& all, Commands& commands) {
   auto* command = all.add_subcommand("build", "Build a template from Debian packages and print the build log");
   const auto a = std::make_shared<BuildArguments>();
   command->add_option("name", a->name, "Name of the template")->required();
-  command->add_option("--packages", a->packages, "Debian packages, separated by commas; repeatable")->delimiter(',');
+  command
+      ->add_option("--packages", a->packages,
+                   "Debian packages, separated by commas, or @FILE with one a line; repeatable")
+      ->delimiter(',');
   command->add_option("--from", a->from,
                       "Template to inherit packages and defaults from (default: host, which adds none)");
   command
@@ -161,7 +188,7 @@ void add_build(CLI::App& all, Commands& commands) {
   command->add_option("--build-timeout", a->build_timeout, "Timeout of the build, such as 10m (default: the server's)");
   command->add_flag("-d,--detach", a->detach, "Return at once; the build continues in the background");
   command->footer(
-      "Examples:\n  cove template build science --packages python3-ipython,python3-numpy,python3-pandas --memory 1G\n"
+      "Examples:\n  cove template build science --packages @packaging/science.packages --memory 1G\n"
       "  cove template build web --from science --packages nodejs");
   describe(*command, *a, "NAME");
   commands.push_back({command, [a](const AfterDashes&) { return told(*a, build(*a)); }});

@@ -49,6 +49,7 @@ class Session {
 
   // What the server said ended it; empty when it did not say.
   [[nodiscard]] const std::string& reason() const { return reason_; }
+  [[nodiscard]] const json::object& end() const { return end_; }
 
  private:
   Result<> take_messages() {
@@ -62,6 +63,7 @@ class Session {
       if (text_of(object, "type") != "end") continue;
       status_ = static_cast<int>(number_of(object, "exitCode")) & 0xff;
       reason_ = text_of(object, "reason");
+      end_ = object;
     }
     if (socket_.closed() && !status_) return fail(Errc::unavailable, "the server closed the terminal");
     return {};
@@ -97,6 +99,7 @@ class Session {
   bool input_open_ = true;
   std::optional<int> status_;
   std::string reason_;
+  json::object end_;
 };
 
 }  // namespace
@@ -116,16 +119,18 @@ Result<int> terminal_session(client::Client& client, TerminalRequest request) {
   COVE_TRY(const auto process, object_of(started.body));
   const auto one = processes + "/" + client::encoded(text_of(process, "id"));
   std::string reason;
+  json::object end;
   const auto status = [&]() -> Result<int> {
     const RawTerminal raw;
     COVE_TRY(auto socket, client::WebSocket::open(client.options(), one + "/terminal"));
     Session session(std::move(socket), signals);
     auto ended = session.run();
     reason = session.reason();
+    end = session.end();
     return ended;
   }();
   if (reason == "sandbox_gone") tell("the sandbox ended");
-  if (reason == "oom") tell("killed: the sandbox's memory limit was reached");
+  tell_note(end);
   if (reason == "shutdown") tell("the server is shutting down");
   // Ends it, if we were told to go before it did; and the server need not remember it.
   [[maybe_unused]] const auto forgotten = client.send({.method = "DELETE", .target = one});

@@ -128,7 +128,7 @@ class Transfer {
       COVE_TRY(const auto sandbox, client_.ask({.target = sandbox_target(at.id).text()}));
       return std::optional<json::object>();
     }
-    COVE_CHECK(client::judged(answer));
+    COVE_CHECK(client::judged(client_.options(), answer));
     COVE_TRY(auto entry, object_of(answer.body));
     return std::optional(std::move(entry));
   }

@@ -144,6 +144,10 @@ Result<client::WebSocket> open_own(const McpArguments& arguments) {
 }
 
 int speak(const McpArguments& arguments) {
+  if (::isatty(STDIN_FILENO) == 1)
+    tell(
+        "waiting for MCP messages on standard input, one JSON object a line; a client starts this program by itself "
+        "(cove mcp config shows how). Ctrl-D ends it");
   auto socket = arguments.server.url.empty() ? open_own(arguments) : attach(arguments);
   if (!socket) return report_error(arguments.server, socket.error());
   Interrupt signals;
@@ -174,16 +178,20 @@ int print_config(const McpArguments& arguments) {
   return put ? 0 : report_error(arguments.server, put.error());
 }
 
+// --state-dir and --config speak of a server of our own: they win over a COVE_URL, which speaks of another's.
+void heed_flags(McpArguments& arguments, bool url_given) {
+  if (!url_given && (!arguments.state_dir.empty() || !arguments.config_file.empty())) arguments.server.url.clear();
+}
+
 void describe_state_dir(CLI::App& command, McpArguments& arguments) {
   command.add_option("--state-dir", arguments.state_dir,
                      "State directory of the background server, without --url (default " + state_dir_of({}) + ")");
 }
 
-void describe_server(CLI::App& command, McpArguments& arguments) {
-  command.add_option("--url", arguments.server.url, "Use this server, instead of starting one in the background")
-      ->envname("COVE_URL");
-  // Its value is never shown: help texts end up in bug reports.
-  command.add_option("--key", arguments.server.key, "API key, if that server requires one")->envname("COVE_API_KEY");
+void describe_servers(CLI::App& command, McpArguments& arguments) {
+  cli::describe_server(command, arguments.server,
+                       {.url = "Use this server, instead of starting one in the background",
+                        .key = "API key, if that server requires one"});
   describe_state_dir(command, arguments);
   command.add_option("--config", arguments.config_file,
                      "Configuration file of the background server, as for cove serve");
@@ -205,15 +213,16 @@ void add_mcp_command(CLI::App& app, Commands& commands) {
       "  echo '{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"execute_code\",\"arguments\":"
       "{\"language\":\"python\",\"code\":\"6*7\"}}}' | cove mcp");
   mcp->require_subcommand(0, 1);
-  describe_server(*mcp, *arguments);
+  describe_servers(*mcp, *arguments);
   auto* config =
       mcp->add_subcommand("config", "Print the settings for MCP clients: Claude Desktop, Claude Code, Cursor, VS Code");
   config->add_option("--client", arguments->client,
                      "Print only the JSON for this client: claude-desktop, claude-code, cursor or vscode");
-  describe_server(*config, *arguments);
+  describe_servers(*config, *arguments);
   auto* stop = mcp->add_subcommand("stop", "Stop the background server and end its sessions");
   describe_state_dir(*stop, *arguments);
-  commands.push_back({.app = mcp, .run = [arguments, config, stop](const AfterDashes&) {
+  commands.push_back({.app = mcp, .run = [arguments, mcp, config, stop](const AfterDashes&) {
+                        heed_flags(*arguments, mcp->count("--url") + config->count("--url") > 0);
                         if (*config) return print_config(*arguments);
                         if (!*stop) return speak(*arguments);
                         const auto stopped = stop_private_server(state_dir_of(*arguments));

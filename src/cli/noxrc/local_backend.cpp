@@ -74,7 +74,6 @@ ExecResult result_of(const ProcessEnd& end, Feed& feed, const OneShot& shot, con
   ExecResult result{.exit_code = end.exited->signal != 0 ? -end.exited->signal : end.exited->exit_code,
                     .out = std::move(feed.out.captured),
                     .err = std::move(feed.err.captured)};
-  if (shot.stopped_by_us() == guest::Reason::oom) result.err += "Killed: the memory limit was reached\n";
   return result;
 }
 
@@ -181,7 +180,7 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
     COVE_CHECK(ask(shot, std::move(upload), copy_in));
     Feed nothing;
     COVE_CHECK(ask(shot, guest::file_protocol::command(wire::FileVerb::mkdir, workdir), nothing));
-    auto environment = guest::base_environment();
+    auto environment = guest::base_environment(share_of({}));
     for (const auto& [name, value] : request.environment)
       guest::set_variable(environment,
                           fmt::format("{}={}", std::string_view(name), text_of(request.environment, name)));
@@ -197,7 +196,9 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
     }
     return ran;
   }();
-  COVE_CHECK(shot.destroy());
+  COVE_TRY(const auto counted, shot.destroy());
+  if (result && result->exit_code != 0 && counted.oom_kills > 0)
+    result->err += "a process was killed: the memory limit was reached\n";
   return result;
 }
 

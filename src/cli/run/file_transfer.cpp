@@ -2,15 +2,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <boost/json.hpp>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "base/io.hpp"
+#include "files/unpack.hpp"
 #include "guest/environment.hpp"
 
 namespace cove::cli {
@@ -21,6 +25,7 @@ using wire::FileVerb;
 
 constexpr std::chrono::minutes kCopyTimeout{2};  // for one result, which nobody inside may draw out for ever
 constexpr std::uint64_t kNoLimit = UINT64_MAX / 4;
+constexpr std::uint64_t kMaxRatio = 2000;  // of an archive's content to its size; deflate does not do more
 
 Result<> ask(OneShot& shot, protocol::Command command, int input_fd = -1) {
   Feed feed{.input_fd = input_fd};
@@ -66,6 +71,10 @@ bool is_special(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+std::string beside(const std::string& path) {
+  return path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
+}
+
 // The content of a file goes to `fd`, without the line before it that describes the file.
 Result<std::uint64_t> read_into(OneShot& shot, const HostFile& file, int fd, std::uint64_t max_bytes) {
   Feed feed;
@@ -80,6 +89,56 @@ Result<std::uint64_t> read_into(OneShot& shot, const HostFile& file, int fd, std
   const auto size = end->exited->out_bytes - feed.out.skipped;
   if (size > max_bytes) return fail(Errc::over_limit, "larger than the sandbox's whole disk");
   return size;
+}
+
+Result<bool> is_directory(OneShot& shot, const std::string& path) {
+  Feed feed;
+  COVE_CHECK(run_file_helper(shot, protocol::command(FileVerb::stat, path), feed, kCopyTimeout));
+  boost::system::error_code failed;
+  const auto entry = boost::json::parse(feed.out.captured, failed);
+  const auto* type = failed || !entry.is_object() ? nullptr : entry.as_object().if_contains("type");
+  return type != nullptr && *type == "directory";
+}
+
+// Whatever modes the program gave: no more than our caller's umask allows.
+void apply_umask(const std::string& directory) {
+  namespace fs = std::filesystem;
+  const auto mask = ::umask(0);
+  ::umask(mask);
+  std::error_code failed;
+  const auto walk = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator at(directory, walk, failed), end; !failed && at != end; at.increment(failed)) {
+    const auto& entry = *at;
+    if (entry.is_symlink(failed)) continue;
+    const auto allowed = entry.status(failed).permissions() & static_cast<fs::perms>(~mask & 0777U);
+    fs::permissions(entry.path(), allowed, failed);
+  }
+}
+
+// A directory comes out as an archive, which is unpacked beside its target and then takes its place.
+Result<std::uint64_t> get_directory(OneShot& shot, const HostFile& file, std::uint64_t max_bytes) {
+  UniqueFd archive(::memfd_create("archive", MFD_CLOEXEC));
+  if (!archive) return fail_errno(errno, "memfd_create");
+  Feed feed;
+  feed.out.fd = archive.get();
+  COVE_CHECK(run_file_helper(shot, protocol::command(FileVerb::download, file.sandbox_path), feed, kCopyTimeout));
+  if (::lseek(archive.get(), 0, SEEK_SET) != 0) return fail_errno(errno, "seek");
+  const auto target = std::filesystem::absolute(file.host_path).lexically_normal().string();
+  const auto aside = beside(target);
+  const auto unpacked =
+      files::unpack(archive.get(), aside, {.max_bytes = max_bytes, .ratio = {.max_ratio = kMaxRatio}});
+  std::error_code ignored;
+  if (!unpacked) {
+    std::filesystem::remove_all(aside, ignored);
+    return tl::unexpected<Error>(unpacked.error());
+  }
+  apply_umask(aside);
+  if (::rename(aside.c_str(), target.c_str()) != 0) {
+    const auto failed = fail_errno(errno, "write {}", file.host_path);
+    std::filesystem::remove_all(aside, ignored);
+    return failed;
+  }
+  return unpacked->bytes;
 }
 
 }  // namespace
@@ -108,8 +167,7 @@ Result<> put_tree(OneShot& shot, const HostFile& file) {
 
 Result<std::uint64_t> get_file(OneShot& shot, const HostFile& file, std::uint64_t max_bytes) {
   const bool special = is_special(file.host_path);
-  const auto aside =
-      special ? file.host_path : file.host_path + ".cove-" + std::string(SandboxId::random().view().substr(0, 8));
+  const auto aside = special ? file.host_path : beside(file.host_path);
   COVE_TRY(const auto fd,
            open_at(AT_FDCWD, aside, special ? O_WRONLY | O_NONBLOCK : O_WRONLY | O_CREAT | O_EXCL, 0666));
   auto size = read_into(shot, file, fd.get(), max_bytes);
@@ -118,6 +176,14 @@ Result<std::uint64_t> get_file(OneShot& shot, const HostFile& file, std::uint64_
     size = fail_errno(errno, "write {}", file.host_path);
   if (!size) ::unlink(aside.c_str());
   return size;
+}
+
+Result<std::uint64_t> get_tree(OneShot& shot, const HostFile& file, std::uint64_t max_bytes) {
+  auto size = get_file(shot, file, max_bytes);
+  // There is a directory at one end, or at both.
+  if (size || (size.error().code != Errc::invalid && size.error().sys_errno != EISDIR)) return size;
+  const auto directory = is_directory(shot, file.sandbox_path);
+  return directory && *directory ? get_directory(shot, file, max_bytes) : size;
 }
 
 }  // namespace cove::cli

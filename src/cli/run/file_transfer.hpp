@@ -30,4 +30,8 @@ Result<> put_tree(OneShot& shot, const HostFile& file);
 // failure leaves no partial result; a FIFO or a device is written to.
 Result<std::uint64_t> get_file(OneShot& shot, const HostFile& file, std::uint64_t max_bytes);
 
+// The same for a file or a directory. A directory takes the place of an empty one, or of nothing; links that lead out
+// of it, and what is neither a file nor a directory, stay inside.
+Result<std::uint64_t> get_tree(OneShot& shot, const HostFile& file, std::uint64_t max_bytes);
+
 }  // namespace cove::cli

@@ -129,14 +129,11 @@ Result<> OneShot::read_keeper() {
         keeper_answered_ = true;
         link_closed_ = true;
         break;
-      case wire::KeeperWord::out_of_memory:
-        stop(guest::Reason::oom);
-        break;
       case wire::KeeperWord::gone:
         gone_ = *reply;
         break;
       default:
-        break;  // died: the link's end of file says so too
+        break;  // died: the link's end of file says so too. out_of_memory: the program goes on, as in a server
     }
   }
 }

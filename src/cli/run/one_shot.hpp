@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "guest/environment.hpp"
 #include "guest/init_link.hpp"
 #include "guest/outcome.hpp"
 #include "jail/plan.hpp"
@@ -49,6 +50,10 @@ struct CreateOptions {
   jail::Limits limits;
   wire::SandboxTerminal terminal = wire::SandboxTerminal::none;
 };
+
+inline guest::Share share_of(const jail::Limits& limits) {
+  return {.memory_bytes = limits.memory_bytes, .cpu_millis = limits.cpu_millis, .pids = limits.pids};
+}
 
 // One sandbox for the life of one command. Single-threaded, with a poll loop of its own; SIGINT, SIGTERM and SIGHUP
 // cancel whatever runs (they must be blocked by the caller before the keeper is started).

@@ -85,7 +85,7 @@ Result<Program> program_for(const RunOptions& options) {
 }
 
 std::vector<std::string> environment_for(const RunOptions& options) {
-  auto environment = guest::base_environment();
+  auto environment = guest::base_environment(share_of(options.limits));
   if (options.terminal) {
     const char* term = std::getenv("TERM");
     environment.push_back(std::string("TERM=") + (term == nullptr ? "xterm" : term));
@@ -222,10 +222,13 @@ Attempt<RunReport> Run::attempt() {
     auto copied = put_tree(*shot, file);
     if (!copied && shot->cancel_signal() != 0)
       return tl::unexpected(Trouble{.status = 128 + shot->cancel_signal(), .message = "cancelled"});
-    if (!copied)
+    if (!copied) {
+      const auto disk = copied.error().code == Errc::over_limit
+                            ? fmt::format(" (--disk is {})", format_size(options_.limits.disk_bytes))
+                            : std::string();
       return tl::unexpected(
-          Trouble{.message = fmt::format("--file {}: {} (--disk is {})", file.host_path, copied.error().message,
-                                         format_size(options_.limits.disk_bytes))});
+          Trouble{.message = fmt::format("--file {}: {}{}", file.host_path, copied.error().message, disk)});
+    }
   }
   Feed feed{.input_fd = input->get()};
   if (!options_.json) {
@@ -244,8 +247,14 @@ Attempt<RunReport> Run::attempt() {
   // The run is over: nothing it left behind may meddle with the copying.
   if (!options_.outs.empty()) shot->kill_everything();
   for (const auto& file : options_.outs) {
-    const auto copied = get_file(*shot, file, options_.limits.disk_bytes);
-    report.outs.push_back({.file = file, .bytes = copied.value_or(0), .error = copied ? "" : copied.error().message});
+    const auto copied = get_tree(*shot, file, options_.limits.disk_bytes);
+    CopiedOut out{.file = file, .bytes = copied.value_or(0)};
+    if (!copied) {
+      // The helper inside has no errno to tell: those are of our side.
+      out.missing = copied.error().code == Errc::not_found && copied.error().sys_errno == 0;
+      out.error = copied.error().message + (out.missing ? ": the program did not make it" : "");
+    }
+    report.outs.push_back(std::move(out));
   }
   report.uid = shot->uid();
   auto gone = shot->destroy();

@@ -111,7 +111,9 @@ void describe(CLI::App& command, RunArguments& arguments) {
             ->take_all()
             ->allow_extra_args(false),
         "Files");
-  group(command.add_option("--out", arguments.outs, "PATH:HOST: copy a file out when it has ended; may be given again")
+  group(command
+            .add_option("--out", arguments.outs,
+                        "PATH:HOST: copy a file or directory out when it has ended; may be given again")
             ->expected(1)
             ->take_all()
             ->allow_extra_args(false),
@@ -121,8 +123,7 @@ void describe(CLI::App& command, RunArguments& arguments) {
   group(command.add_option("--memory", arguments.memory, "Memory, as 512M, 1Gi")->capture_default_str(), "Limits");
   group(command.add_option("--cpus", arguments.cpus, "Cores, as 0.5, 2")->capture_default_str(), "Limits");
   group(command.add_option("--pids", arguments.pids, "Processes and threads")->capture_default_str(), "Limits");
-  group(command.add_option("--disk", arguments.disk,
-                           "Files it may write, below --memory (default 256M, at most half of --memory)"),
+  group(command.add_option("--disk", arguments.disk, "Files it may write, below --memory (default half of --memory)"),
         "Limits");
   group(command
             .add_option("--output-limit", arguments.output_limit,
@@ -143,7 +144,8 @@ void describe(CLI::App& command, RunArguments& arguments) {
   group(command.add_flag("-q,--quiet", arguments.quiet, "No line of our own on stderr when a limit ended the run"),
         "Output");
   command.footer(
-      "Exit status: the program's own; 124 timeout, 125 Cove itself failed, 126 not executable, 127 not found, 128+n "
+      "Exit status: the program's own; 123 --out names what it did not make, 124 timeout, 125 Cove itself failed, 126 "
+      "not executable, 127 not found, 128+n "
       "killed by signal n.\n"
       "Examples:\n"
       "  cove run -c 'print(6*7)'\n"
@@ -174,7 +176,7 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
     return fail(Errc::invalid, "--pids: must be between 2 and 1000000");
   options.limits.pids = arguments.pids;
   if (arguments.disk.empty()) {
-    options.limits.disk_bytes = std::min<std::uint64_t>(256 * kMiB, options.limits.memory_bytes / 2);
+    options.limits.disk_bytes = options.limits.memory_bytes / 2;
   } else {
     COVE_TRY(options.limits.disk_bytes, size_between("--disk", arguments.disk, kMiB / 4, 1ULL << 44));
     if (options.limits.disk_bytes >= options.limits.memory_bytes) {

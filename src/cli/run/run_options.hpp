@@ -48,9 +48,9 @@ struct RunArguments {
   std::string language;
   std::vector<std::string> code;
   std::string timeout = "30s";
-  std::string memory = "512M";
+  std::string memory = "1G";
   std::string cpus = "1";
-  std::uint32_t pids = 64;
+  std::uint32_t pids = 256;
   std::string disk;
   std::string output_limit = "1M";
   std::vector<std::string> environment;

@@ -1,12 +1,12 @@
 #include "cli/run/run_report.hpp"
 
-#include <signal.h>
-
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/console.hpp"
+#include "guest/limit_message.hpp"
 #include "sys/seccomp.hpp"
 
 namespace cove::cli {
@@ -14,20 +14,26 @@ namespace {
 
 namespace json = boost::json;
 
-// A tmpfs page cannot be had any more below this; the last write has failed.
-constexpr std::uint64_t kDiskFullBytes = 4096;
+constexpr int kOutMissing = 123;  // the program ended well, without making what --out names
 
 guest::Evidence evidence_of(const RunReport& report) {
-  guest::Evidence evidence{.stopped_by_us = report.stopped_by_us,
-                           .oom_kills = report.counted.oom_kills,
-                           .pids_refused = report.counted.pids_refused};
-  if (const auto& exited = report.end.exited) {
-    evidence.exit_seen = true;
-    evidence.exit_code = exited->exit_code;
-    evidence.signal = exited->signal;
-    evidence.disk_full = exited->disk_free_bytes < kDiskFullBytes || exited->disk_free_inodes == 0;
-  }
+  auto evidence = guest::evidence_of(report.end.exited, report.stopped_by_us);
+  evidence.oom_kills = report.counted.oom_kills;
+  evidence.pids_refused = report.counted.pids_refused;
   return evidence;
+}
+
+guest::RunFacts facts_of(const RunReport& report, const RunOptions& options) {
+  const auto& limits = options.limits;
+  guest::RunFacts facts{.limits = {.memory_bytes = limits.memory_bytes,
+                                   .disk_bytes = limits.disk_bytes,
+                                   .inodes = limits.inodes,
+                                   .pids = limits.pids},
+                        .memory_peak_bytes = report.counted.memory_peak_bytes,
+                        .remedy = guest::Remedy::run_option};
+  if (report.end.exited)
+    facts.file_bytes = limits.disk_bytes - std::min(limits.disk_bytes, report.end.exited->disk_free_bytes);
+  return facts;
 }
 
 std::uint64_t lost(std::uint64_t total, std::uint64_t limit) {
@@ -82,17 +88,11 @@ json::object limits_of(const RunOptions& options) {
 
 // One clear line, for the limits that ended the run or spoiled its result.
 std::string line_for(guest::Reason reason, const RunReport& report, const RunOptions& options) {
+  if (auto line = guest::limit_message(reason, evidence_of(report), facts_of(report, options)); !line.empty())
+    return line;
   switch (reason) {
     case guest::Reason::timeout:
       return fmt::format("killed: time limit {} reached", format_duration(options.timeout));
-    case guest::Reason::oom:
-      return fmt::format("killed: memory limit {} reached (peak {})", format_size(options.limits.memory_bytes),
-                         format_size(report.counted.memory_peak_bytes));
-    case guest::Reason::pids:
-      return fmt::format("failed: process limit {} reached ({} more refused)", options.limits.pids,
-                         report.counted.pids_refused);
-    case guest::Reason::disk:
-      return fmt::format("failed: disk limit {} reached", format_size(options.limits.disk_bytes));
     case guest::Reason::output_limit:
       return fmt::format("killed: output went on far past its limit {}", format_size(options.output_limit));
     case guest::Reason::sandbox_gone:
@@ -126,9 +126,10 @@ int publish(const RunReport& report, const RunOptions& options) {
   const auto reason = guest::judge(evidence);
   int status = guest::exit_status(reason, evidence);
   if (reason == guest::Reason::cancelled && report.cancel_signal != 0) status = 128 + report.cancel_signal;
-  bool copied = true;
-  for (const auto& out : report.outs) copied = copied && out.error.empty();
-  const int returned = status == 0 && !copied ? 125 : status;
+  const auto failed = [](const CopiedOut& out) { return !out.error.empty() && !out.missing; };
+  const bool broken = std::ranges::any_of(report.outs, failed);
+  const bool missing = std::ranges::any_of(report.outs, &CopiedOut::missing);
+  const int returned = status != 0 ? status : broken ? 125 : missing ? kOutMissing : 0;
   print_lines(reason, report, options);
   if (!options.json) return returned;
 
@@ -147,6 +148,10 @@ int publish(const RunReport& report, const RunOptions& options) {
   const auto cpu_usec = report.counted.cpu_usec != 0 ? report.counted.cpu_usec : exited.cpu_usec;
   object["cpu_ms"] = (cpu_usec + 500) / 1000;
   object["peak_memory_bytes"] = report.counted.memory_peak_bytes;
+  object["oom_kills"] = evidence.oom_kills;
+  object["forks_refused"] = evidence.pids_refused;
+  const auto note = line_for(reason, report, options);
+  object["note"] = note.empty() ? json::value(nullptr) : json::value(note);
   object["limits"] = limits_of(options);
   object["isolation"] = isolation_of(report, options);
   if (!report.outs.empty()) {

@@ -15,6 +15,7 @@ struct CopiedOut {
   HostFile file;
   std::uint64_t bytes = 0;
   std::string error;
+  bool missing = false;  // the program did not make it
 };
 
 // Everything that is known when a run is over.

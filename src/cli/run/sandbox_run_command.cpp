@@ -151,13 +151,14 @@ Attempt<HandlerReport> run(const Options& options, const Call& call) {
   block_cancel_signals();
   auto keeper = keeper::Keeper::start({.state_dir = host::default_state_dir()});
   if (!keeper) return trouble(1, keeper.error().message);
-  auto shot = OneShot::create(keeper->link(), {.limits = {.memory_bytes = kMemory,
-                                                          .disk_bytes = kMemory / 4 * 3,
-                                                          .inodes = 65536,
-                                                          .pids = 12,  // ten, init, and what watches over the handler
-                                                          .cpu_millis = 2000}});
+  const jail::Limits limits{.memory_bytes = kMemory,
+                            .disk_bytes = kMemory / 4 * 3,
+                            .inodes = 65536,
+                            .pids = 12,  // ten, init, and what watches over the handler
+                            .cpu_millis = 2000};
+  auto shot = OneShot::create(keeper->link(), {.limits = limits});
   if (!shot) return trouble(1, shot.error().message);
-  const auto environment = guest::base_environment();
+  const auto environment = guest::base_environment(share_of(limits));
   auto first = guest::first_message("handler", environment);
   first["code"] = call.code;
   first["event"] = to_json(call.event);

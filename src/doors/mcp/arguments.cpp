@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 
+#include "base/units.hpp"
 #include "json/fields.hpp"
 
 namespace cove::doors::mcp {
@@ -12,6 +14,7 @@ namespace {
 namespace json = boost::json;
 using cove::json::given_field;
 
+constexpr std::uint64_t kMinMemory = std::uint64_t{16} << 20;
 constexpr std::size_t kMaxWords = std::size_t{1}
                                   << 20;  // bytes of arguments or variables that a program is started with
 
@@ -44,7 +47,31 @@ Result<bool> flag_argument(const json::object& arguments, std::string_view name)
 }
 
 Result<std::optional<double>> number_argument(const json::object& arguments, std::string_view name) {
-  return argument(cove::json::number_field(arguments, name));
+  const auto* value = given_field(arguments, name);
+  if (value == nullptr || !value->is_string()) return argument(cove::json::number_field(arguments, name));
+  // Models write "5" for 5.
+  const std::string_view text = value->as_string();
+  double number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
+    return wrong_type(name, "a number");
+  return std::optional(number);
+}
+
+Result<std::optional<double>> seconds_argument(const json::object& arguments, std::string_view name) {
+  COVE_TRY(const auto seconds, number_argument(arguments, name));
+  if (seconds && !(*seconds > 0)) return wrong_type(name, "greater than 0");
+  return seconds;
+}
+
+Result<std::uint64_t> memory_argument(const json::object& arguments, std::uint64_t max_bytes) {
+  COVE_TRY(const auto text, text_argument(arguments, "memory"));
+  if (!text || text->empty()) return std::uint64_t{0};
+  const auto bytes = parse_size(*text);
+  if (!bytes || *bytes < kMinMemory || *bytes > max_bytes)
+    return wrong_type(
+        "memory", fmt::format("a size from {} to {}, for example 2G", format_size(kMinMemory), format_size(max_bytes)));
+  return *bytes;
 }
 
 Result<std::optional<std::uint64_t>> integer_argument(const json::object& arguments, std::string_view name,

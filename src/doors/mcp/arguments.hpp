@@ -17,7 +17,12 @@ namespace cove::doors::mcp {
 Result<std::optional<std::string>> text_argument(const boost::json::object& arguments, std::string_view name);
 Result<std::string> required_text(const boost::json::object& arguments, std::string_view name);
 Result<bool> flag_argument(const boost::json::object& arguments, std::string_view name);
+// Also a string that is a number.
 Result<std::optional<double>> number_argument(const boost::json::object& arguments, std::string_view name);
+// A number greater than 0.
+Result<std::optional<double>> seconds_argument(const boost::json::object& arguments, std::string_view name);
+// `memory`, for example "2G"; 0 when it is not given.
+Result<std::uint64_t> memory_argument(const boost::json::object& arguments, std::uint64_t max_bytes);
 struct IntegerRange {
   std::uint64_t min = 0;
   std::uint64_t max = 0;

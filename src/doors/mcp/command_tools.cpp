@@ -2,7 +2,9 @@
 
 #include "base/text.hpp"
 #include "doors/mcp/arguments.hpp"
+#include "doors/mcp/client_form.hpp"
 #include "doors/mcp/content.hpp"
+#include "doors/mcp/excerpt.hpp"
 #include "doors/mcp/output_reporter.hpp"
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/schema.hpp"
@@ -54,8 +56,7 @@ Result<CommandRequest> parse(const ToolContext& context, const json::object& arg
   if (request.input && request.input->size() > kMaxInput)
     return fail(Errc::invalid, fmt::format("Invalid argument: stdin is larger than {} bytes", kMaxInput));
   COVE_TRY(request.background, flag_argument(arguments, "background"));
-  COVE_TRY(const auto seconds, number_argument(arguments, "timeout"));
-  if (seconds && !(*seconds > 0)) return fail(Errc::invalid, "Invalid argument: timeout must be greater than 0");
+  COVE_TRY(const auto seconds, seconds_argument(arguments, "timeout"));
   if (!request.background) {
     request.timeout = allowed_time(context, arguments);
   } else if (seconds) {
@@ -100,6 +101,8 @@ void add_end(json::object& facts, const sandbox::Process& process) {
   facts["signal"] = end.signal == 0 || timed_out ? json::value(nullptr) : json::value(guest::signal_name(end.signal));
   facts["timed_out"] = timed_out;
   facts["duration_ms"] = end.wall.count();
+  if (end.oom_kills > 0) facts["oom_kills"] = end.oom_kills;
+  if (end.pids_refused > 0) facts["forks_refused"] = end.pids_refused;
   if (!end.note.empty()) facts["note"] = end.note;
 }
 
@@ -120,14 +123,26 @@ std::string end_text(const json::object& facts) {
   return text;
 }
 
-json::object finished(const Session& session, const sandbox::Process& process, const RunRecord& output) {
+json::object finished(ToolContext& context, const Call& call, const Session& session, const sandbox::Process& process,
+                      RunRecord output) {
   const auto& end = *process.end();
   const bool out_cut = end.out_bytes > kMaxOutput;
   const bool err_cut = end.err_bytes > kMaxOutput;
-  json::object facts{{"session_id", session.id},
-                     {"stdout", replace_invalid_utf8(output.out)},
-                     {"stderr", replace_invalid_utf8(output.err)},
-                     {"truncated", {{"stdout", out_cut}, {"stderr", err_cut}}}};
+  auto out = replace_invalid_utf8(output.out);
+  auto err = replace_invalid_utf8(output.err);
+  json::object facts{{"session_id", session.id}, {"truncated", {{"stdout", out_cut}, {"stderr", err_cut}}}};
+  const auto shares = share(out.size(), err.size(), context.services.config()->mcp.answer_bytes);
+  if (!reads_old_form(call) && (out.size() > shares.first || err.size() > shares.second)) {
+    const auto id = RecentOutputs::new_id();
+    facts["execution_id"] = id;
+    out = excerpt(out, shares.first, execution_uri(id, "stdout"));
+    err = excerpt(err, shares.second, execution_uri(id, "stderr"));
+    output.out_truncated = out_cut;
+    output.err_truncated = err_cut;
+    keep_output(context, call, id, std::move(output));
+  }
+  facts["stdout"] = std::move(out);
+  facts["stderr"] = std::move(err);
   add_end(facts, process);
   auto text = end_text(facts);
   if (out_cut || err_cut)
@@ -177,7 +192,7 @@ Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments)
   RunRecord output;
   OutputReporter reporter(call, output, kMaxOutput, "run_command");
   co_await read_to_end(*run, reporter);
-  co_return finished(*session, *run->process(), output);
+  co_return finished(context, call, *session, *run->process(), std::move(output));
 }
 
 // --- background processes
@@ -205,14 +220,14 @@ Task<Result<FoundProcess>> find_process(ToolContext& context, const Call& call, 
   co_return FoundProcess{.sandbox = *found, .process = std::move(process)};
 }
 
-json::object output_answer(const FoundProcess& found, std::uint64_t from) {
+json::object output_answer(const FoundProcess& found, std::uint64_t from, std::size_t max_output) {
   const auto& process = *found.process;
   Output output;
   auto next = std::max(from, process.first_sequence());
   bool more = false;
   for (const auto& event : process.events()) {
     if (event.sequence < next) continue;
-    if (output.size() + event.bytes.size() > 2 * kMaxOutput && output.size() > 0) {
+    if (output.size() + event.bytes.size() > max_output && output.size() > 0) {
       more = true;
       break;
     }
@@ -252,7 +267,8 @@ Task<Or<>> process_output(ToolContext& context, Call& call, json::object argumen
          Clock::now() < until && !call.cancelled()) {
     co_await found->process->changed().wait_until(std::min(until, Clock::now() + kPollInterval));
   }
-  co_return output_answer(*found, first);
+  const auto max_output = reads_old_form(call) ? 2 * kMaxOutput : context.services.config()->mcp.answer_bytes;
+  co_return output_answer(*found, first, max_output);
 }
 
 Task<Or<>> stop_process(ToolContext& context, Call& call, json::object arguments) {
@@ -283,7 +299,9 @@ json::object end_schema(Properties properties, Names required) {
                           {"signal", nullable("string", "The signal that ended the process")},
                           {"timed_out", property("boolean", "")},
                           {"duration_ms", property("integer", "")},
-                          {"note", property("string", "Why the process ended, if it did not exit by itself")}});
+                          {"oom_kills", property("integer", "Processes that were killed for memory")},
+                          {"forks_refused", property("integer", "Forks over the process limit")},
+                          {"note", property("string", "Which limit was met, or why the process ended")}});
 }
 
 }  // namespace
@@ -294,8 +312,8 @@ Tool run_command_tool(const config::Languages& languages) {
       {"name", "run_command"},
       {"title", "Run a shell command"},
       {"description",
-       "Runs a command with bash in a session's workspace, /workspace, and returns its output and exit code. Each "
-       "stream is cut after 256 KiB. Files are kept between calls; shell variables and the current directory are not. "
+       "Runs a command with bash in the session's workspace, /workspace, and returns its output and exit code. Files "
+       "are kept between calls; shell variables and the current directory are not. "
        "Without stdin, standard input is empty. With background, the call returns at once with a process_id and the "
        "command keeps running: use this for servers and long jobs. There is no network."},
       {"inputSchema",
@@ -313,7 +331,8 @@ Tool run_command_tool(const config::Languages& languages) {
             {"process_id", property("string", "Only for a background process")},
             {"stdout", property("string", "")},
             {"stderr", property("string", "")},
-            {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})}},
+            {"truncated", schema({{"stdout", property("boolean", "")}, {"stderr", property("boolean", "")}}, {})},
+            {"execution_id", property("string", "For output that did not fit: execution://ID/stdout has all of it")}},
            {"session_id", "state"})},
       {"annotations", annotations({.destructive = true})}};
   tool.run = run_command;

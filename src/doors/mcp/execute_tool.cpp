@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "doors/mcp/arguments.hpp"
+#include "doors/mcp/client_form.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/run.hpp"
 #include "doors/mcp/run_answer.hpp"
@@ -69,9 +70,16 @@ Result<RunRequest> parse(const ToolContext& context, const json::object& argumen
   COVE_TRY(request.input, text_argument(arguments, "stdin"));
   COVE_TRY(request.arguments, strings_argument(arguments, "args"));
   COVE_TRY(request.variables, variables_argument(arguments, "env"));
-  COVE_CHECK(number_argument(arguments, "timeout"));
+  COVE_CHECK(seconds_argument(arguments, "timeout"));
   request.timeout = allowed_time(context, arguments);
   return request;
+}
+
+config::McpProfile profile_for(const ToolContext& context, const Call& call) {
+  using config::McpProfile;
+  const auto profile = context.services.config()->mcp.profile;
+  if (profile != McpProfile::automatic) return profile;
+  return reads_old_form(call) ? McpProfile::superset : McpProfile::concise;
 }
 
 Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
@@ -81,17 +89,21 @@ Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
   if (!name) co_return tool_error(name.error().message);
   const auto reset = flag_argument(arguments, "reset_session");
   if (!reset) co_return tool_error(reset.error().message);
-  auto session =
-      co_await context.sessions.open(call, name->value_or(""), request->language.name, *reset ? Reset::yes : Reset::no);
+  const auto memory = memory_argument(arguments, context.services.config()->sandbox.max_memory_bytes);
+  if (!memory) co_return tool_error(memory.error().message);
+  const SessionWish wish{.reset = *reset ? Reset::yes : Reset::no, .memory_bytes = *memory};
+  auto session = co_await context.sessions.open(call, name->value_or(""), request->language.name, wish);
   if (!session) co_return tool_error(session.error().message);
   const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
-  RunAnswer about{.profile = context.services.config()->mcp.profile,
+  RunAnswer about{.profile = profile_for(context, call),
+                  .max_text = context.services.config()->mcp.answer_bytes,
                   .language = request->language,
                   .code = request->code,
                   .filename = request->filename,
                   .saved = request->save,
                   .session_id = session->id,
+                  .name_session = *name || call.connection.empty(),
                   .execution_id = RecentOutputs::new_id()};
   auto record = co_await run(context.services, call, *session, std::move(*request));
   if (!record) co_return tool_error("Execution failed: " + record.error().message);
@@ -100,16 +112,7 @@ Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
                                         about.language.name, about.language.package);
   if (!session->note.empty()) record->notes.insert(record->notes.begin(), session->note);
   auto answer = answer_of(about, *record);
-  const auto config = context.services.config();
-  const auto& limits = config->mcp;
-  context.outputs.keep({.id = about.execution_id,
-                        .tenant = call.tenant,
-                        .out = std::move(record->out),
-                        .err = std::move(record->err),
-                        .out_cut = record->out_truncated,
-                        .err_cut = record->err_truncated},
-                       {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
-                        .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
+  keep_output(context, call, about.execution_id, std::move(*record));
   co_return answer;
 }
 
@@ -125,6 +128,7 @@ json::object input_schema(const config::Languages& languages) {
        {"session_id", property("string", "Name of the session; created if it does not exist")},
        {"save", property("boolean", "Keep the source file in the session's workspace, where other code can import it")},
        {"reset_session", property("boolean", "Start with a new session, without the old variables and files")},
+       {"memory", property("string", "Memory limit of a new session, for example 2G")},
        {"timeout", property("number", "Time limit in seconds")},
        {"stdin", property("string", "Standard input; empty if omitted")},
        {"args", list_of({{"type", "string"}}, "Command-line arguments")},
@@ -159,6 +163,8 @@ json::object output_schema() {
                  {"more_files", property("boolean", "The run wrote more files than are listed")},
                  {"images", property("integer", "Number of images in this answer")},
                  {"error", schema({{"type", text}, {"message", text}}, {"type", "message"})},
+                 {"oom_kills", property("integer", "Processes that were killed for memory")},
+                 {"forks_refused", property("integer", "Forks over the process limit")},
                  {"note", property("string", "Remarks about the run, such as why it was stopped")},
                  {"not_utf8", property("boolean", "Bytes that are not UTF-8 were replaced")}},
                 {"exit_code", "stdout", "stderr", "duration_ms", "timed_out", "session_id"});
@@ -171,10 +177,10 @@ std::string description(const config::Config& config) {
       "and imports between calls in one session; the value of the last expression is returned, top-level await works, "
       "and plots are returned as images. Other languages run as programs, and so does code with stdin, args or env, "
       "which then does not see the session's variables. The working directory is /workspace: files are kept there "
-      "between calls, and files that a run writes are returned as links. Without session_id each language has a "
-      "default session; pass a session_id to share a session between languages or to return to it later (a session "
-      "ends after {} minutes without use). There is no network. A run may take {} seconds unless timeout is set, at "
-      "most {}. Output is cut after {} per stream: write larger output to a file.",
+      "between calls, and files that a run writes are returned as links. Without session_id, calls go to the "
+      "connection's own session; pass a session_id to return to a session later (it ends after {} minutes without "
+      "use). There is no network. A run may take {} seconds unless timeout is set, at most {}. Of long output the "
+      "beginning and the end are returned; {} per stream are kept to be read. Write larger output to a file.",
       std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.mcp.timeout).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.exec.max_timeout).count(),

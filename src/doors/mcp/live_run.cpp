@@ -126,10 +126,12 @@ int exit_code_of(const RunRecord& record, const json::object& reply, OutputRepor
 
 void judge(const sandbox::ExecutionEnd& end, const Kernel& kernel, OutputReporter& reporter, RunRecord& record) {
   record.duration = end.wall;
+  record.oom_kills = end.oom_kills;
   const bool dead = kernel.state() == Kernel::State::dead;
   switch (end.reason) {
     case Reason::exited:
       record.exit_code = exit_code_of(record, end.reply, reporter);
+      if (!end.note.empty()) record.notes.push_back(end.note);
       break;
     case Reason::timeout:
       record.timed_out = true;

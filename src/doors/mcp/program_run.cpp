@@ -17,6 +17,8 @@ void judge(const sandbox::ProcessEnd& end, const config::Language& language, Run
   record.duration = end.wall;
   if (!end.note.empty()) record.notes.push_back(end.note);
   record.exit_code = end.exit_status;
+  record.oom_kills = end.oom_kills;
+  record.forks_refused = end.pids_refused;
   record.signal = guest::signal_name(end.signal);
   record.not_started = end.reason == Reason::not_started;
   if (end.reason == Reason::timeout) {

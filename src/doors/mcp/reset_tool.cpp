@@ -17,8 +17,12 @@ Task<Or<>> reset(ToolContext& context, Call& call, json::object arguments) {
   if (!language) co_return tool_error(language.error().message);
   const auto session = text_argument(arguments, "session_id");
   if (!session) co_return tool_error(session.error().message);
-  const auto which = language->value_or("all");
-  if (which != "all" && !context.languages.by_name(which)) co_return tool_error("Unsupported language: " + which);
+  auto which = language->value_or("all");
+  if (which != "all") {
+    const auto known = context.languages.by_name(which);
+    if (!known) co_return tool_error("Unsupported language: " + which);
+    which = known->name;
+  }
   const auto done = co_await context.sessions.reset(call, session->value_or(""), which);
   if (!done) co_return tool_error(done.error().message);
   auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";

@@ -55,7 +55,9 @@ struct RunRecord {
   std::vector<sandbox::ChangedFile> files;  // written by it
   bool more_files = false;
   int exit_code = 0;
-  std::string signal;  // "SIGKILL"
+  std::string signal;               // "SIGKILL"
+  std::uint64_t oom_kills = 0;      // processes that the kernel killed for memory
+  std::uint64_t forks_refused = 0;  // forks that the kernel refused
   bool timed_out = false;
   std::chrono::milliseconds duration{0};
   std::string error_type;  // of an exception in a live interpreter

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/escaped.hpp"
+#include "doors/mcp/excerpt.hpp"
 #include "doors/mcp/recent_outputs.hpp"
 
 namespace cove::doors::mcp {
@@ -27,17 +28,36 @@ std::string_view name_of(OutputLine::Stream stream) {
   return stream == OutputLine::Stream::out ? "stdout" : "stderr";
 }
 
+std::string text_of(const std::string& bytes, bool truncated) {
+  std::string_view kept = bytes;
+  if (truncated) kept.remove_suffix(unfinished_utf8(kept));
+  return replace_invalid_utf8(kept);
+}
+
 // One stream as text, cut to what fits into an answer.
 struct Shown {
   std::string text;
   bool cut = false;
 };
-Shown shown(const std::string& bytes, bool truncated) {
-  std::string_view kept = bytes;
-  if (truncated) kept.remove_suffix(unfinished_utf8(kept));
-  const auto text = replace_invalid_utf8(kept);
-  const auto fits = fitting(text, kMaxStructured);
-  return {.text = std::string(fits), .cut = truncated || fits.size() < text.size()};
+struct ShownStreams {
+  Shown out;
+  Shown err;
+};
+ShownStreams shown(const RunAnswer& about, const RunRecord& record) {
+  const auto out = text_of(record.out, record.out_truncated);
+  const auto err = text_of(record.err, record.err_truncated);
+  if (about.profile == McpProfile::concise) {
+    const auto shares = share(out.size(), err.size(), about.max_text);
+    return {.out = {.text = excerpt(out, shares.first, execution_uri(about.execution_id, "stdout")),
+                    .cut = record.out_truncated || out.size() > shares.first},
+            .err = {.text = excerpt(err, shares.second, execution_uri(about.execution_id, "stderr")),
+                    .cut = record.err_truncated || err.size() > shares.second}};
+  }
+  const auto cut = [](const std::string& text, bool truncated) {
+    const auto fits = fitting(text, kMaxStructured);
+    return Shown{.text = std::string(fits), .cut = truncated || fits.size() < text.size()};
+  };
+  return {.out = cut(out, record.out_truncated), .err = cut(err, record.err_truncated)};
 }
 
 std::string stripped(std::string_view text) {
@@ -61,12 +81,10 @@ std::string pretty(const json::object& object) {
 class Blocks {
  public:
   Blocks(const RunAnswer& about, const RunRecord& record)
-      : about_(about),
-        record_(record),
-        out_(shown(record.out, record.out_truncated)),
-        err_(shown(record.err, record.err_truncated)) {}
+      : about_(about), record_(record), streams_(shown(about, record)), out_(streams_.out), err_(streams_.err) {}
 
   json::array take() {
+    if (about_.profile == McpProfile::concise) return take_concise();
     if (about_.profile == McpProfile::batch && record_.not_started) {
       content_.push_back(annotated(text_block("Error: " + record_.notes.back()), {{"role", "error"}}));
       return std::move(content_);
@@ -77,8 +95,7 @@ class Blocks {
     else
       add_lines();
     if (about_.profile != McpProfile::batch) add_failure();
-    for (const auto& image : record_.images)
-      content_.push_back(json::object{{"type", "image"}, {"data", image.base64}, {"mimeType", image.mime}});
+    add_images();
     add_links();
     if (about_.profile != McpProfile::streaming) add_end_text();
     if (about_.profile != McpProfile::batch) add_summary();
@@ -98,6 +115,8 @@ class Blocks {
                      {"execution_id", about_.execution_id},
                      {"files", files()}};
     if (!about_.filename.empty()) all["filename"] = about_.filename;
+    if (record_.oom_kills > 0) all["oom_kills"] = record_.oom_kills;
+    if (record_.forks_refused > 0) all["forks_refused"] = record_.forks_refused;
     if (!record_.images.empty()) all["images"] = record_.images.size();
     if (record_.not_started) all["error"] = {{"type", "RuntimeMissing"}, {"message", record_.notes.back()}};
     if (!record_.error_type.empty()) all["error"] = {{"type", record_.error_type}, {"message", record_.error_message}};
@@ -108,6 +127,25 @@ class Blocks {
   }
 
  private:
+  // What a model needs: no code, one block for each stream, how it ended.
+  json::array take_concise() {
+    if (record_.not_started) {
+      content_.push_back(annotated(text_block("Error: " + record_.notes.back()), {{"role", "error"}}));
+      return std::move(content_);
+    }
+    add_streams();
+    add_images();
+    add_links();
+    std::string words = fmt::format("Exit code: {}", exit_code());
+    if (record_.timed_out) words += " (timeout)";
+    if (!record_.signal.empty()) words += fmt::format(" ({})", record_.signal);
+    if (about_.name_session) words += "\nSession: " + about_.session_id;
+    if (about_.saved) words += "\nSaved: /workspace/" + about_.filename;
+    if (!record_.notes.empty()) words += "\nNote: " + notes();
+    content_.push_back(annotated(text_block(std::move(words)), {{"final", true}}));
+    return std::move(content_);
+  }
+
   [[nodiscard]] int exit_code() const { return record_.not_started ? -1 : record_.exit_code; }
   [[nodiscard]] bool truncated() const { return record_.lines_cut || out_.cut || err_.cut; }
 
@@ -146,6 +184,11 @@ class Blocks {
     }
   }
 
+  void add_images() {
+    for (const auto& image : record_.images)
+      content_.push_back(json::object{{"type", "image"}, {"data", image.base64}, {"mimeType", image.mime}});
+  }
+
   void add_failure() {
     if (record_.timed_out)
       content_.push_back(annotated(text_block("Execution timeout exceeded"), {{"role", "stderr"}, {"timeout", true}}));
@@ -156,15 +199,17 @@ class Blocks {
 
   // Links to output that did not fit, and to files.
   void add_links() {
-    if (truncated()) {
+    const bool concise = about_.profile == McpProfile::concise;
+    const bool lines_cut = record_.lines_cut && !concise;
+    if (truncated() && !concise) {
       content_.push_back(
           annotated(text_block(fmt::format(
                         "Output is truncated. The kept part can be read as {} and {}. Write larger output to a file.",
                         execution_uri(about_.execution_id, "stdout"), execution_uri(about_.execution_id, "stderr"))),
                     {{"role", "metadata"}, {"truncated", true}}));
-      add_output_link("stdout", record_.out, out_.cut || record_.lines_cut);
-      add_output_link("stderr", record_.err, err_.cut || record_.lines_cut);
     }
+    add_output_link("stdout", record_.out, out_.cut || lines_cut);
+    add_output_link("stderr", record_.err, err_.cut || lines_cut);
     for (const auto& file : record_.files) content_.push_back(link_block(about_.session_id, file.path, file.size));
   }
 
@@ -223,8 +268,9 @@ class Blocks {
 
   const RunAnswer& about_;
   const RunRecord& record_;
-  Shown out_;
-  Shown err_;
+  ShownStreams streams_;
+  const Shown& out_;
+  const Shown& err_;
   json::array content_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "async/deadline.hpp"
 #include "doors/mcp/arguments.hpp"
+#include "doors/mcp/client_form.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/execution_outputs.hpp"
 #include "doors/mcp/file_resources.hpp"
@@ -77,6 +78,26 @@ void set_fixtures(AddFixtures add) {
   add_fixtures = add;
 }
 
+// The tools that a model needs. The others are for programs, and for clients of the old form.
+constexpr std::array<std::string_view, 10> kCoreTools{
+    "execute_code", "run_command", "process_output", "stop_process",     "write_file",
+    "read_file",    "list_files",  "delete_file",    "install_packages", "reset_session"};
+
+// Without the shape of answers, which a model sees when it has one, and without choosing among default sessions, of
+// which such clients have one.
+json::object brief(json::object definition, const json::array& languages) {
+  definition.erase("outputSchema");
+  auto& properties = definition["inputSchema"].as_object()["properties"].as_object();
+  if (definition.at("name") == "execute_code") {
+    properties["language"].as_object()["enum"] = languages;
+    // The reference servers say that it is: but x += 1 is not.
+    definition["annotations"].as_object()["idempotentHint"] = false;
+  } else {
+    properties.erase("language");
+  }
+  return definition;
+}
+
 std::vector<Tool> all_tools(const config::Languages& languages, const config::Config& config) {
   std::vector<Tool> tools;
   tools.push_back(execute_tool(languages, config));
@@ -95,6 +116,8 @@ std::vector<Tool> all_tools(const config::Languages& languages, const config::Co
   tools.push_back(close_session_tool());
   tools.push_back(interrupt_tool(languages));
   tools.push_back(list_languages_tool());
+  for (auto& tool : tools)
+    tool.listing = std::ranges::count(kCoreTools, tool.name()) > 0 ? Listing::brief : Listing::hidden;
   return tools;
 }
 
@@ -104,6 +127,27 @@ milliseconds allowed_time(const ToolContext& context, const json::object& argume
   if (!seconds || !*seconds || **seconds <= 0) return config->mcp.timeout;
   const std::chrono::duration<double> asked(std::min(**seconds, 86400.0));
   return std::min(std::chrono::ceil<milliseconds>(asked), config->exec.max_timeout);
+}
+
+json::array installed_languages(const ToolContext& context) {
+  const auto* host = context.services.registry.templates().find(templates::kHostTemplate);
+  if (host == nullptr) return {};
+  boost::system::error_code wrong;
+  auto names = json::parse(host->languages_json, wrong);
+  return !wrong && names.is_array() ? std::move(names.as_array()) : json::array();
+}
+
+void keep_output(ToolContext& context, const Call& call, std::string id, RunRecord record) {
+  const auto config = context.services.config();
+  const auto& limits = config->mcp;
+  context.outputs.keep({.id = std::move(id),
+                        .tenant = call.tenant,
+                        .out = std::move(record.out),
+                        .err = std::move(record.err),
+                        .out_cut = record.out_truncated,
+                        .err_cut = record.err_truncated},
+                       {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
+                        .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
 }
 
 CodeService::CodeService(boost::asio::any_io_executor executor, Services& services)
@@ -127,7 +171,9 @@ json::object CodeService::info() const {
 std::string CodeService::instructions() const {
   std::string live;
   std::string rest;
+  const auto installed = installed_languages(context_);
   for (const auto& language : context_.languages.all()) {
+    if (std::ranges::count(installed, json::value(language.name)) == 0) continue;
     auto& names = keeps_state(language) ? live : rest;
     names += (names.empty() ? "" : ", ") + language.name;
   }
@@ -183,9 +229,12 @@ std::size_t CodeService::page_size() const {
 // --- tools
 
 Task<Or<>> CodeService::list_tools(Call& call) {
+  const bool whole = reads_old_form(call) || context_.services.config()->mcp.all_tools;
+  const auto languages = installed_languages(context_);
   json::array all;
   for (const auto& tool : offer_.tools) {
-    auto definition = tool.definition;
+    if (!whole && tool.listing == Listing::hidden) continue;
+    auto definition = whole || tool.listing == Listing::whole ? tool.definition : brief(tool.definition, languages);
     if (tool.tasks != TaskUse::forbidden) definition["execution"] = {{"taskSupport", name_of(tool.tasks)}};
     all.push_back(std::move(definition));
   }

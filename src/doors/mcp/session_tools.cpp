@@ -29,7 +29,9 @@ Task<Or<>> create_session(ToolContext& context, Call& call, json::object argumen
   if (!given) co_return tool_error(given.error().message);
   if (*given && (*given)->empty()) co_return tool_error("Invalid argument: session_id is empty");
   const auto name = given->value_or(random_name("session-"));
-  const auto session = co_await context.sessions.open(call, name, "");
+  const auto memory = memory_argument(arguments, context.services.config()->sandbox.max_memory_bytes);
+  if (!memory) co_return tool_error(memory.error().message);
+  const auto session = co_await context.sessions.open(call, name, "", {.memory_bytes = *memory});
   if (!session) co_return tool_error(session.error().message);
   const auto expires = iso_time(session->sandbox->expires_unix_ms());
   co_return answer(fmt::format("Session: {}\nIt {} and ends at {} unless it is used before then.", session->id,
@@ -126,14 +128,11 @@ Task<Or<>> interrupt(ToolContext& context, Call& call, json::object arguments) {
 // --- list_languages
 
 Task<Or<>> list_languages(ToolContext& context, Call& /*call*/, json::object /*arguments*/) {
-  const auto* host = context.services.registry.templates().find(templates::kHostTemplate);
-  boost::system::error_code wrong;
-  const auto there = host != nullptr ? json::parse(host->languages_json, wrong) : json::value(json::array());
+  const auto there = installed_languages(context);
   json::array languages;
   std::string text;
   for (const auto& language : context.languages.all()) {
-    const bool installed =
-        !wrong && there.is_array() && std::ranges::count(there.as_array(), json::value(language.name)) > 0;
+    const bool installed = std::ranges::count(there, json::value(language.name)) > 0;
     const bool live = keeps_state(language);
     languages.push_back(json::object{{"name", language.name},
                                      {"installed", installed},
@@ -162,8 +161,9 @@ Tool create_session_tool() {
        "keeps variables, files and processes between calls, and ends when it has not been used for a while (an hour, "
        "unless the server is configured otherwise). Calling this first is optional: a tool that is given an unknown "
        "session_id creates the session."},
-      {"inputSchema",
-       schema({{"session_id", property("string", "A name for the session; one is generated if omitted")}}, {})},
+      {"inputSchema", schema({{"session_id", property("string", "A name for the session; one is generated if omitted")},
+                              {"memory", property("string", "Memory limit, for example 2G")}},
+                             {})},
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"created", property("boolean", "The session is new")},
                                {"expires_at", property("string", "When the session ends unless it is used")}},

@@ -1,5 +1,4 @@
 #include "doors/mcp/sessions.hpp"
-#include "run/workplace.hpp"
 
 #include <fmt/format.h>
 
@@ -7,6 +6,9 @@
 #include <deque>
 
 #include "base/random_name.hpp"
+#include "base/units.hpp"
+#include "doors/mcp/client_form.hpp"
+#include "run/workplace.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::mcp {
@@ -26,18 +28,27 @@ tl::unexpected<Error> unknown(const std::string& name) {
 }
 
 sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
-                                   std::chrono::milliseconds idle) {
+                                   std::chrono::milliseconds idle, std::uint64_t memory_bytes) {
   sandbox::CreateRequest request;
   request.tenant = tenant;
   request.name = std::move(name);
   request.ttl = idle;
   request.labels_json = kLabels;
   request.limits = run::default_limits(config);
+  if (memory_bytes != 0) {
+    request.limits.memory_bytes = memory_bytes;
+    request.limits.disk_bytes = std::min(config.sandbox.disk_bytes, sandbox::most_disk_bytes(memory_bytes));
+  }
   return request;
 }
 
 bool is_ours(const sandbox::Sandbox& sandbox) {
   return sandbox.row().labels_json == kLabels;
+}
+
+// A connection has one default session for all languages; clients of the old form have one for each.
+std::string default_for(const Call& call, const std::string& language) {
+  return reads_old_form(call) ? language : std::string();
 }
 
 std::chrono::milliseconds last_used(const sandbox::Sandbox& sandbox) {
@@ -85,12 +96,12 @@ Task<std::shared_ptr<void>> Sessions::lock_session(Call& call, std::string key) 
 std::string Sessions::default_name(const Call& call, const std::string& language) {
   if (call.connection.empty()) return random_name(kUnnamed);
   tenants_[call.connection] = call.tenant;
-  auto& name = defaults_[{call.connection, language}];
+  auto& name = defaults_[{call.connection, default_for(call, language)}];
   if (name.empty()) name = random_name(kUnnamed);
   return name;
 }
 
-Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, Reset reset) {
+Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, SessionWish wish) {
   if (services_.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   const auto config = services_.config();
   const bool passing = name.empty() && call.connection.empty();
@@ -102,14 +113,20 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   auto lock = co_await lock_session(call, call.tenant + "\n" + name);
   if (call.cancelled()) co_return fail(Errc::unavailable, "the call was cancelled");
   const Key key(call.tenant, name);
-  if (reset == Reset::yes) {
+  if (wish.reset == Reset::yes) {
     if (const auto found = co_await services_.registry.find(call.tenant, name))
       co_await services_.registry.remove(*found, "deleted");
     known_.erase(key);
   }
-  const auto made = co_await ensure(call, name, idle);
+  const auto made = co_await ensure(call, name, idle, wish.memory_bytes);
   if (!made) co_return tl::unexpected<Error>(made.error());
   auto note = remember(key, *made, idle);
+  const auto has = made->sandbox->row().memory_bytes;
+  if (wish.memory_bytes != 0 && has != wish.memory_bytes)
+    note = fmt::format(
+        "the session exists already, with a memory limit of {}: pass reset_session to get a new one with "
+        "{}",
+        format_size(has), format_size(wish.memory_bytes));
   co_return Session{.id = name,
                     .sandbox = made->sandbox,
                     .activity = sandbox::Sandbox::Activity(made->sandbox),
@@ -120,7 +137,7 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
 }
 
 Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std::string name,
-                                                          std::chrono::milliseconds idle) {
+                                                          std::chrono::milliseconds idle, std::uint64_t memory_bytes) {
   using sandbox::Registry;
   if (const auto found = co_await services_.registry.find(call.tenant, name)) {
     // A session with a short TTL is used again: it gets the full one.
@@ -138,7 +155,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
                                  config->mcp.sessions));
   }
   while (true) {
-    auto request = request_for(*config, call.tenant, name, idle);
+    auto request = request_for(*config, call.tenant, name, idle, memory_bytes);
     auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
     if (made || made.error().code != Errc::quota || !co_await evict_oldest(call.tenant)) co_return made;
   }
@@ -192,9 +209,11 @@ Task<Result<Session>> Sessions::open_existing(Call& call, SessionArgument which)
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call, std::string name,
                                                                std::string language) {
   if (name.empty()) {
-    const auto known = defaults_.find({call.connection, language});
+    const auto known = defaults_.find({call.connection, default_for(call, language)});
     if (call.connection.empty() || known == defaults_.end())
-      co_return fail(Errc::not_found, fmt::format("There is no session of {} yet. Pass a session_id.", language));
+      co_return fail(Errc::not_found,
+                     "There is no default session yet: execute_code and run_command start one. Or pass "
+                     "a session_id.");
     name = known->second;
   }
   if (const auto checked = sandbox::checked_name(name); !checked) co_return tl::unexpected<Error>(checked.error());
@@ -210,16 +229,18 @@ Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::str
     names.push_back(name);
   } else {
     for (const auto& [key, value] : defaults_) {
-      if (key.first == call.connection && (language == "all" || key.second == language)) names.push_back(value);
+      const bool meant = language == "all" || key.second == default_for(call, language);
+      if (key.first == call.connection && meant) names.push_back(value);
     }
   }
+  const bool of_one_language = name.empty() && reads_old_form(call);
   std::size_t ended = 0;
   for (const auto& one : names) {
     const auto lock = co_await lock_session(call, call.tenant + "\n" + one);
     if (call.cancelled()) break;
     const auto found = co_await services_.registry.find(call.tenant, one);
     if (!found) continue;
-    if (name.empty() || language == "all") {
+    if (of_one_language || language == "all") {
       co_await services_.registry.remove(*found, "deleted");
       known_.erase(Key(call.tenant, one));
       ++ended;

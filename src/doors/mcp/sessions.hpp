@@ -43,23 +43,29 @@ struct Session {
 
 enum class Reset { no, yes };
 
+// How a call wants its session.
+struct SessionWish {
+  Reset reset = Reset::no;         // begin with a new one
+  std::uint64_t memory_bytes = 0;  // of a new one; 0: the default
+};
+
 // Finds the sandbox for a call. A named session is the tenant's sandbox of that name, shared with every door. Without a
-// name each connection has a default session for each language, which ends with the connection; a call without a
-// connection gets a new sandbox.
+// name each connection has a default session, which ends with the connection; a call without a connection gets a new
+// sandbox.
 class Sessions {
  public:
   explicit Sessions(Services& services) : services_(services) {}
 
   // Waits for the session's lock: calls in one session run one at a time, in order of arrival. At the limit of sessions
   // the tenant's least recently used one ends, unless it is in use.
-  Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language, Reset reset = Reset::no);
+  Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language, SessionWish wish = {});
   // Like open(), but Errc::not_found if no session has the name.
   Task<Result<Session>> open_existing(cove::mcp::Call& call, SessionArgument which);
   // Without the lock, for calls that are about the run that holds it. Errc::not_found.
   Task<Result<std::shared_ptr<sandbox::Sandbox>>> find(const cove::mcp::Call& call, std::string name,
                                                        std::string language);
-  // Ends the connection's default sessions: that of one language, or "all". With a name: ends that session, or, for one
-  // language, only its interpreter in it.
+  // Ends the connection's default session, or the named one; for one language, only its interpreter in it. Clients of
+  // the old form have a default session for each language, which ends as a whole.
   Task<Result<std::size_t>> reset(cove::mcp::Call& call, std::string name, std::string language);
   void forget(const std::string& connection);
   // Whether the name is a default session of another connection, which this caller must not see.
@@ -79,12 +85,12 @@ class Sessions {
   Task<std::shared_ptr<void>> lock_session(cove::mcp::Call& call, std::string key);
   std::string default_name(const cove::mcp::Call& call, const std::string& language);
   Task<Result<sandbox::Registry::Ensured>> ensure(const cove::mcp::Call& call, std::string name,
-                                                  std::chrono::milliseconds idle);
+                                                  std::chrono::milliseconds idle, std::uint64_t memory_bytes);
   Task<bool> evict_oldest(std::string tenant);
   std::string remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle);
 
   Services& services_;
-  std::map<std::pair<std::string, std::string>, std::string> defaults_;  // connection, language: name
+  std::map<std::pair<std::string, std::string>, std::string> defaults_;  // connection, language or "": name
   std::map<std::string, std::string> tenants_;                           // of connections
   std::map<std::string, std::weak_ptr<LockQueue>> lock_queues_;
   std::map<Key, Known> known_;

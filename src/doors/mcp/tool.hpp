@@ -20,8 +20,16 @@ struct ToolContext {
   RecentOutputs outputs = RecentOutputs();
 };
 
+struct RunRecord;
+// Keeps the output of a run, so that it can be read as execution://ID/stdout and execution://ID/stderr.
+void keep_output(ToolContext& context, const cove::mcp::Call& call, std::string id, RunRecord record);
+
 // Whether a call may or must run as a task.
 enum class TaskUse { forbidden, optional, required };
+
+// How tools/list shows a tool to clients that do not read the old form: whole, without what a model does not need, or
+// not at all. It can be called all the same.
+enum class Listing { whole, brief, hidden };
 
 // A tool: its definition and its function. Errors that a model can act on are answers with isError, not faults.
 struct Tool {
@@ -29,11 +37,15 @@ struct Tool {
   std::function<Task<cove::mcp::Or<>>(ToolContext&, cove::mcp::Call&, boost::json::object arguments)> run;
   bool makes_files = false;  // or deletes them, so the list of resources changes
   TaskUse tasks = TaskUse::forbidden;
+  Listing listing = Listing::whole;
   // The time limit of a call, for tools that may run as tasks. Empty: always too long to wait for.
   std::function<std::chrono::milliseconds(const ToolContext&, const boost::json::object& arguments)> allowed = {};
 
   [[nodiscard]] std::string_view name() const { return definition.at("name").as_string(); }
 };
+
+// Names of the languages that sandboxes can run.
+boost::json::array installed_languages(const ToolContext& context);
 
 // The argument `timeout` (seconds) or its default, limited by the configuration.
 std::chrono::milliseconds allowed_time(const ToolContext& context, const boost::json::object& arguments);

@@ -15,8 +15,8 @@ struct Services {
   config::MetricsAccess metrics_access = config::MetricsAccess::key;
 };
 
-// `/healthz`, `/version`, `/openapi.json`, and `/metrics`, which the configuration may open to programs of this
-// machine.
+// `/`, the first page; `/healthz`, `/version`, `/openapi.json`, and `/metrics`, which the configuration may open to
+// programs of this machine.
 std::vector<http::RouteRow<Services>> routes(config::MetricsAccess metrics);
 // Adds them to the router.
 void add_routes(http::Router& router, Services& services);

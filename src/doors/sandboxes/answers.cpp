@@ -206,9 +206,7 @@ std::uint64_t first_event(const http::Request& request, std::uint64_t asked) {
 
 json::array degraded(const keeper::Enforcement& enforced) {
   json::array missing;
-  if (!enforced.memory) missing.emplace_back("memory");
-  if (!enforced.cpu) missing.emplace_back("cpus");
-  if (!enforced.pids) missing.emplace_back("pids");
+  for (const auto& limit : keeper::not_enforced(enforced)) missing.emplace_back(limit);
   return missing;
 }
 
@@ -248,6 +246,12 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
   };
 }
 
+void add_limits_met(json::object& to, const sandbox::ProcessEnd& end) {
+  if (end.oom_kills > 0) to["oomKills"] = end.oom_kills;
+  if (end.pids_refused > 0) to["forksRefused"] = end.pids_refused;
+  if (!end.note.empty()) to["note"] = replace_invalid_utf8(end.note);
+}
+
 json::object end_fields(const sandbox::ProcessEnd& end) {
   json::object object{{"exitCode", end.exit_status}, {"signal", nullptr}, {"reason", name_of(end.reason)}};
   if (end.signal != 0) object["signal"] = guest::signal_name(end.signal);
@@ -255,6 +259,7 @@ json::object end_fields(const sandbox::ProcessEnd& end) {
   object["cpuMs"] = end.cpu.count();
   object["stdoutBytes"] = end.out_bytes;
   object["stderrBytes"] = end.err_bytes;
+  add_limits_met(object, end);
   return object;
 }
 

@@ -68,6 +68,8 @@ boost::json::array degraded(const keeper::Enforcement& enforced);
 boost::json::object to_json(const sandbox::Sandbox& sandbox, const Services& services);
 boost::json::object to_json(const sandbox::Process& process);
 boost::json::object to_json(const sandbox::Process& process, const sandbox::Event& event);
+// What the kernel did while it ran, and the line about it.
+void add_limits_met(boost::json::object& to, const sandbox::ProcessEnd& end);
 boost::json::object end_fields(const sandbox::ProcessEnd& end);
 
 bool wants_event_stream(const http::Request& request);

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/notes.hpp"
 #include "packages/index_page.hpp"
 
 namespace cove::doors::sandboxes {
@@ -54,9 +55,11 @@ Result<packages::InstallRequest> parse_install(const json::object& body, const c
 
 namespace {
 
+constexpr auto kFields = std::to_array<std::string_view>({"packages", "timeoutSeconds", "indexUrl"});
+
 Task<Answer> install(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
   COVE_CO_TRY(auto request, parse_install(body, services.config()->dependencies, "packages", "timeoutSeconds"));
   COVE_CO_CHECK(services.installs.begin(found, std::move(request)));
   found->touch();

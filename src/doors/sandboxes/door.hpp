@@ -45,6 +45,7 @@ void add_routes(http::Router& router, Services& services);
 
 // Defined in the other files of this door.
 Routes lifecycle_routes();
+Routes update_routes();
 Routes template_routes();
 Routes exec_routes();
 Routes process_routes();

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/wishes.hpp"
 #include "run/run.hpp"
 #include "sandbox/name.hpp"
@@ -11,6 +12,9 @@ namespace cove::doors::sandboxes {
 namespace {
 
 namespace json = boost::json;
+
+constexpr auto kFields =
+    std::to_array<std::string_view>({"cmd", "workdir", "env", "timeoutSeconds", "stdin", "stdinBase64"});
 
 Result<run::Spec> parse_exec(const json::object& body, const config::ExecLimits& limits) {
   run::Spec spec;
@@ -46,6 +50,7 @@ json::object result_of(const sandbox::Process& process, const Services& services
   object["reason"] = name_of(end.reason);
   if (end.signal != 0) object["signal"] = guest::signal_name(end.signal);
   object["cpuMs"] = end.cpu.count();
+  add_limits_met(object, end);
   object["processId"] = sandbox::process_id(process.number());
   if (auto missing = degraded(services.registry.enforcement()); !missing.empty())
     object["degraded"] = std::move(missing);
@@ -54,7 +59,7 @@ json::object result_of(const sandbox::Process& process, const Services& services
 
 Task<Answer> exec(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
   const auto config = services.config();
   COVE_CO_TRY(auto spec, parse_exec(body, exec_limits_in(*found, services)));
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/kernel_answers.hpp"
+#include "doors/sandboxes/notes.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -13,6 +14,8 @@ namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr auto kFields = std::to_array<std::string_view>(
+    {"code", "language", "args", "env", "stdin", "timeoutSeconds", "event", "callback", "kernel"});
 constexpr std::size_t kMaxCode = 1U << 20;
 constexpr std::size_t kMaxSecret = 1024;
 constexpr std::uint64_t kMaxListed = 1000;
@@ -94,7 +97,7 @@ Result<> check_kernel_request(const jobs::JobRequest& request) {
 
 Task<Answer> start_execution(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
   COVE_CO_TRY(auto request, parse_job(body, services));
   COVE_CO_TRY(const auto kernel, text_field(body, "kernel"));
   if (kernel) {

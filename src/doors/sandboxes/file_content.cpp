@@ -1,6 +1,7 @@
 #include <charconv>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "doors/sandboxes/file_work.hpp"
 #include "http/encoding.hpp"
 
@@ -11,6 +12,12 @@ namespace json = boost::json;
 
 constexpr std::size_t kChunk = 256U << 10;
 
+tl::unexpected<Error> too_large(std::uint64_t limit) {
+  return fail(
+      Errc::over_limit,
+      fmt::format("the upload is larger than {}, the most this server takes (upload.max_body)", format_size(limit)));
+}
+
 // Forwards the body. Fails when it is incomplete, so that the write is undone.
 Task<Result<>> pass_body_on(http::Exchange& exchange, sandbox::FileInput& input, std::uint64_t limit) {
   std::string chunk(kChunk, '\0');
@@ -19,7 +26,7 @@ Task<Result<>> pass_body_on(http::Exchange& exchange, sandbox::FileInput& input,
     COVE_CO_TRY(const auto size, co_await exchange.read_body_some(chunk.data(), chunk.size()));
     if (size == 0) break;
     passed += size;
-    if (passed > limit) co_return fail(Errc::over_limit, fmt::format("the body is larger than {} bytes", limit));
+    if (passed > limit) co_return too_large(limit);
     const auto written = co_await input.write(chunk.substr(0, size));
     if (!written) break;  // it has found fault already; finish() says which
   }
@@ -71,7 +78,7 @@ Task<Answer> upload_archive(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
   const auto& limits = config->upload;
   if (exchange.content_length().value_or(0) > limits.max_body_bytes) {
-    co_return fail(Errc::over_limit, fmt::format("the archive is larger than {} bytes", limits.max_body_bytes));
+    co_return too_large(limits.max_body_bytes);
   }
   const sandbox::UploadLimits unpacked{.bytes = limits.max_unpacked_bytes,
                                        .members = limits.max_members,
@@ -184,8 +191,10 @@ Task<Answer> write_file(Services& services, http::Exchange& exchange) {
     co_return fail(Errc::invalid, "mode must be octal, for example 0644");
   sandbox::WriteOptions options{.mode = append ? sandbox::WriteMode::append : sandbox::WriteMode::replace};
   std::from_chars(mode.data(), mode.data() + mode.size(), options.permissions, 8);
+  const auto most = services.config()->upload.max_body_bytes;
+  if (exchange.content_length().value_or(0) > most) co_return too_large(most);
   COVE_CO_TRY(auto file, co_await work.files.write(path, options));
-  COVE_CO_CHECK(co_await pass_body_on(exchange, file, services.config()->upload.max_body_bytes));
+  COVE_CO_CHECK(co_await pass_body_on(exchange, file, most));
   COVE_CO_TRY(const auto entry, co_await file.finish());
   co_return entry_answer(entry);
 }

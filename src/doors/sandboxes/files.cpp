@@ -30,7 +30,8 @@ Task<Answer> stat(Services& services, http::Exchange& exchange) {
 }
 
 Task<Answer> list(Services& services, http::Exchange& exchange) {
-  COVE_CO_TRY(const auto path, path_query(exchange.request(), "path", "/workspace"));
+  const bool whole = exchange.request().query("path").value_or("").empty();
+  COVE_CO_TRY(const auto path, whole ? Result<std::string>("/workspace") : path_query(exchange.request(), "path", ""));
   COVE_CO_TRY(const auto depth, number_query(exchange.request(), "depth"));
   if (depth && (*depth < 1 || *depth > 1000)) co_return fail(Errc::invalid, "depth must be between 1 and 1000");
   COVE_CO_TRY(const auto work, co_await begin_file_work(services, exchange));

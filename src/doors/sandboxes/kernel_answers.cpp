@@ -108,6 +108,7 @@ void add_end(json::object& to, const Execution& execution) {
   const auto& lost = execution.truncated();
   to["truncated"] = {
       {"stdoutBytes", lost.stdout_bytes}, {"stderrBytes", lost.stderr_bytes}, {"displays", lost.displays}};
+  if (end.oom_kills > 0) to["oomKills"] = end.oom_kills;
   if (!end.note.empty()) to["note"] = replace_invalid_utf8(end.note);
   const auto* payload = end.reply.if_contains("payload");
   if (payload != nullptr && payload->is_array() && !payload->as_array().empty()) to["payload"] = *payload;

@@ -2,6 +2,7 @@
 
 #include "doors/sandboxes/kernel_answers.hpp"
 #include "doors/sandboxes/kernel_requests.hpp"
+#include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/wishes.hpp"
 #include "run/cell.hpp"
 
@@ -11,6 +12,9 @@ namespace {
 namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+
+constexpr auto kFields = std::to_array<std::string_view>(
+    {"code", "timeoutSeconds", "silent", "storeHistory", "allowStdin", "colour", "userExpressions", "outputLimit"});
 
 Result<sandbox::ExecuteRequest> parse_execute(const json::object& body, const config::ExecLimits& limits) {
   sandbox::ExecuteRequest request;
@@ -44,7 +48,7 @@ Task<> run_detached(run::Cell cell, Budget::Charge /*held*/) {
 
 Task<Answer> execute(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request(), Need::to_speak));
-  COVE_CO_TRY(auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(auto body, co_await read_object(services, exchange, kFields));
   COVE_CO_TRY(auto request, parse_execute(body, exec_limits_in(*named.sandbox, services)));
   body.clear();  // not needed any more, and the wait may be long
   COVE_CO_TRY(const auto detached, flag_query(exchange.request(), "detach"));

@@ -2,11 +2,14 @@
 
 #include "doors/sandboxes/kernel_answers.hpp"
 #include "doors/sandboxes/kernel_requests.hpp"
+#include "doors/sandboxes/notes.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
 
 namespace json = boost::json;
+
+constexpr auto kFields = std::to_array<std::string_view>({"language", "env"});
 
 Result<sandbox::KernelLanguage> language_field(const json::object& body) {
   COVE_TRY(const auto name, text_field(body, "language"));
@@ -17,7 +20,7 @@ Result<sandbox::KernelLanguage> language_field(const json::object& body) {
 
 Task<Answer> create_kernel(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
   COVE_CO_TRY(const auto language, language_field(body));
   COVE_CO_TRY(auto variables, environment_field(body, "env"));
   const sandbox::Sandbox::Activity activity(found);

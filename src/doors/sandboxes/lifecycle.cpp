@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/wishes.hpp"
 #include "sandbox/name.hpp"
 #include "store/secret.hpp"
@@ -18,20 +19,13 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 
 constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
+constexpr auto kFields = std::to_array<std::string_view>(
+    {"id", "ttlSeconds", "memoryLimit", "ephemeralStorageLimit", "cpuLimit", "pidsLimit", "image", "template", "env",
+     "labels", "metadata", "dependencies", "installTimeoutSeconds", "indexUrl"});
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
 constexpr std::uint64_t kMaxListed = 1000;
-
-Result<milliseconds> ttl_of(const json::object& body, const config::SandboxLimits& limits) {
-  COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
-  if (!given) return limits.ttl;
-  const double most = std::chrono::duration<double>(limits.max_ttl).count();
-  if (!(*given >= 1) || *given != std::floor(*given))
-    return fail(Errc::invalid, "ttlSeconds must be a whole number of at least 1");
-  if (*given > most) return fail(Errc::invalid, fmt::format("ttlSeconds is more than this server's limit of {}", most));
-  return milliseconds(static_cast<std::int64_t>(*given) * 1000);
-}
 
 Result<json::object> labels_of(const json::object& body) {
   const auto* value = body.if_contains("labels");
@@ -73,8 +67,9 @@ jail::Limits limits_of(const store::TemplateDefaults& wished, const store::Templ
   const auto first = [](auto wish, auto given, auto otherwise, auto most) {
     return wish != 0 ? wish : given != 0 ? std::min(given, most) : otherwise;
   };
-  return {.memory_bytes = first(wished.memory_bytes, from.memory_bytes, usual.memory_bytes, usual.max_memory_bytes),
-          .disk_bytes = first(wished.disk_bytes, from.disk_bytes, usual.disk_bytes, usual.max_disk_bytes),
+  const auto memory = first(wished.memory_bytes, from.memory_bytes, usual.memory_bytes, usual.max_memory_bytes);
+  return {.memory_bytes = memory,
+          .disk_bytes = first(wished.disk_bytes, from.disk_bytes, usual.disk_for(memory), usual.max_disk_bytes),
           .inodes = usual.inodes,
           .pids = first(wished.pids, from.pids, usual.pids, usual.max_pids),
           .cpu_millis = first(wished.cpu_millis, from.cpu_millis, usual.cpu_millis, usual.max_cpu_millis)};
@@ -83,9 +78,10 @@ jail::Limits limits_of(const store::TemplateDefaults& wished, const store::Templ
 Result<sandbox::CreateRequest> parse_create(const json::object& body, const Services& services) {
   const auto config = services.config();
   sandbox::CreateRequest request;
-  COVE_TRY(request.ttl, ttl_of(body, config->sandbox));
+  COVE_TRY(const auto ttl, wished_ttl(body, config->sandbox));
+  request.ttl = ttl.value_or(config->sandbox.ttl);
   COVE_TRY(const auto wished, wished_limits(body, config->sandbox));
-  json::array notes;
+  auto notes = unknown_fields(body, kFields);
   COVE_TRY(request.template_name, template_of(body, *config, notes));
   const auto from = services.registry.templates().usable(request.template_name);
   if (!from && from.error().code == Errc::not_found)
@@ -138,9 +134,16 @@ Task<Answer> put_sandbox(Services& services, http::Exchange& exchange) {
   request.tenant = principal.tenant;
   request.name = name;
   const auto quotas = services.authority.allowance(principal).sandboxes;
-  COVE_CO_TRY(auto ensured, co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::keep));
-  if (ensured.created) install_dependencies(services, ensured.sandbox, std::move(dependencies));
-  co_return http::json_response(200, to_json(*ensured.sandbox, services));
+  auto wanted = request;
+  COVE_CO_TRY(auto ensured, co_await services.registry.ensure(std::move(wanted), quotas, sandbox::IfThere::keep));
+  auto answer = to_json(*ensured.sandbox, services);
+  if (ensured.created) {
+    install_dependencies(services, ensured.sandbox, std::move(dependencies));
+  } else {
+    add_notes(answer, unknown_fields(body, kFields));
+    add_notes(answer, not_applied(body, request, *ensured.sandbox));
+  }
+  co_return http::json_response(200, std::move(answer));
 }
 
 // The stored answer for this Idempotency-Key; nullopt: none yet. Waits for another request with the same key.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/notes.hpp"
 #include "run/workplace.hpp"
 #include "sandbox/name.hpp"
 
@@ -14,6 +15,8 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kStartFields =
+    std::to_array<std::string_view>({"cmd", "workdir", "env", "timeoutSeconds", "pty", "stdin"});
 constexpr std::size_t kBatch = 256U << 10;
 constexpr std::uint64_t kMaxEvents = 10'000;
 constexpr std::size_t kInputPiece = 64U << 10;
@@ -56,7 +59,7 @@ Result<sandbox::ProcessRequest> parse_start(const json::object& body) {
 
 Task<Answer> start_process(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kStartFields));
   COVE_CO_TRY(auto request, parse_start(body));
   const sandbox::Sandbox::Activity activity(found);
   COVE_CO_CHECK(run::admit_background(services, exchange.request().principal));

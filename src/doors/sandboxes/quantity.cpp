@@ -1,8 +1,11 @@
 #include "doors/sandboxes/quantity.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <string>
 
 namespace cove::doors::sandboxes {
 
@@ -37,7 +40,15 @@ Result<std::uint64_t> parse_quantity_millis(std::string_view text) {
     if (millis > 9e18) break;
     return static_cast<std::uint64_t>(millis);
   }
-  return fail(Errc::invalid, "is not a quantity such as 500m, 2, 512Mi or 1Gi");
+  // "2GB", "512MB", "2gb": what is meant is clear enough to say.
+  auto shorter = std::string(suffix);
+  if (shorter.ends_with('B') || shorter.ends_with('b')) shorter.pop_back();
+  if (!shorter.empty()) shorter[0] = static_cast<char>(shorter[0] == 'K' ? 'k' : std::toupper(shorter[0]));
+  const bool meant =
+      number && shorter != suffix && std::ranges::find(kSuffixes, shorter, &Suffix::text) != kSuffixes.end();
+  return fail(Errc::invalid, meant ? fmt::format("is not a quantity: {}{} is meant, or {}{}i", digits, shorter, digits,
+                                                 shorter.substr(0, 1))
+                                   : "is not a quantity such as 500m, 2, 512Mi or 1Gi");
 }
 
 }  // namespace cove::doors::sandboxes

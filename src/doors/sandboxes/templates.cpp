@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/names.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/wishes.hpp"
 
 namespace cove::doors::sandboxes {
@@ -155,8 +156,14 @@ Task<Answer> get_template(Services& services, http::Exchange& exchange) {
   co_return http::json_response(200, std::move(object));
 }
 
+constexpr auto kBuildFields =
+    std::to_array<std::string_view>({"name", "from", "packages", "preload", "memoryLimit", "ephemeralStorageLimit",
+                                     "cpuLimit", "pidsLimit", "timeoutSeconds", "env", "buildTimeoutSeconds"});
+constexpr auto kChangeFields = std::to_array<std::string_view>(
+    {"memoryLimit", "ephemeralStorageLimit", "cpuLimit", "pidsLimit", "timeoutSeconds", "env"});
+
 Task<Answer> post_template(Services& services, http::Exchange& exchange) {
-  auto read = co_await read_object(services, exchange);
+  auto read = co_await read_object(services, exchange, kBuildFields);
   COVE_CO_CHECK(check_operator(services, exchange.request()));
   COVE_CO_TRY(const auto body, std::move(read));
   COVE_CO_CHECK(check_serving(services));
@@ -188,7 +195,7 @@ Result<store::TemplateDefaults> changed_defaults(store::TemplateDefaults default
 }
 
 Task<Answer> patch_template(Services& services, http::Exchange& exchange) {
-  auto read = co_await read_object(services, exchange);
+  auto read = co_await read_object(services, exchange, kChangeFields);
   COVE_CO_CHECK(check_operator(services, exchange.request()));
   COVE_CO_TRY(const auto body, std::move(read));
   COVE_CO_TRY(const auto row, find_template(services, exchange.request()));

@@ -1,5 +1,9 @@
 #include "doors/sandboxes/wishes.hpp"
 
+#include <cmath>
+
+#include "base/units.hpp"
+
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/quantity.hpp"
 
@@ -10,17 +14,28 @@ namespace json = boost::json;
 
 constexpr std::size_t kEnvironmentLimit = 128U << 10;
 
+// How a number is shown to people: bytes as 512M, thousandths of a core as 500m.
+enum class Unit { bytes, millis, count };
+
 struct Range {
   std::string_view field;
   std::uint64_t least;
   std::uint64_t most;
+  Unit unit;
 };
+
+std::string shown(Unit unit, std::uint64_t value) {
+  if (unit == Unit::bytes) return format_size(value);
+  return unit == Unit::millis ? fmt::format("{} cores", static_cast<double>(value) / 1000) : std::to_string(value);
+}
 
 Result<std::uint64_t> within(const Range& range, std::uint64_t value) {
   if (value < range.least)
-    return fail(Errc::invalid, fmt::format("{} is less than the minimum of {}", range.field, range.least));
+    return fail(Errc::invalid,
+                fmt::format("{} is less than the minimum of {}", range.field, shown(range.unit, range.least)));
   if (value > range.most)
-    return fail(Errc::invalid, fmt::format("{} is more than this server's limit of {}", range.field, range.most));
+    return fail(Errc::invalid,
+                fmt::format("{} is more than this server's limit of {}", range.field, shown(range.unit, range.most)));
   return value;
 }
 
@@ -45,17 +60,28 @@ Result<std::uint64_t> quantity(const json::object& body, const Range& range, std
 
 Result<store::TemplateDefaults> wished_limits(const json::object& body, const config::SandboxLimits& limits) {
   store::TemplateDefaults wished;
-  const Range memory{"memoryLimit", 16U << 20, limits.max_memory_bytes};
+  const Range memory{"memoryLimit", 16U << 20, limits.max_memory_bytes, Unit::bytes};
   COVE_TRY(wished.memory_bytes, quantity(body, memory, 1000));
-  const Range disk{"ephemeralStorageLimit", 1U << 20, limits.max_disk_bytes};
+  const Range disk{"ephemeralStorageLimit", 1U << 20, limits.max_disk_bytes, Unit::bytes};
   COVE_TRY(wished.disk_bytes, quantity(body, disk, 1000));
-  const Range cpu{"cpuLimit", 10, limits.max_cpu_millis};
+  const Range cpu{"cpuLimit", 10, limits.max_cpu_millis, Unit::millis};
   COVE_TRY(const auto millis, quantity(body, cpu, 1));
   wished.cpu_millis = static_cast<std::uint32_t>(millis);
-  const Range pids{"pidsLimit", 8, limits.max_pids};
+  const Range pids{"pidsLimit", 8, limits.max_pids, Unit::count};
   COVE_TRY(const auto processes, quantity(body, pids, 1000));
   wished.pids = static_cast<std::uint32_t>(processes);
   return wished;
+}
+
+Result<std::optional<std::chrono::milliseconds>> wished_ttl(const json::object& body,
+                                                            const config::SandboxLimits& limits) {
+  COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
+  if (!given) return std::optional<std::chrono::milliseconds>();
+  const double most = std::chrono::duration<double>(limits.max_ttl).count();
+  if (!(*given >= 1) || *given != std::floor(*given))
+    return fail(Errc::invalid, "ttlSeconds must be a whole number of at least 1");
+  if (*given > most) return fail(Errc::invalid, fmt::format("ttlSeconds is more than this server's limit of {}", most));
+  return std::optional(std::chrono::milliseconds(static_cast<std::int64_t>(*given) * 1000));
 }
 
 Result<std::string> wished_environment(const json::object& body, const std::string& under_json) {

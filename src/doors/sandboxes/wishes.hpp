@@ -1,6 +1,8 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "config/config.hpp"
@@ -11,6 +13,9 @@ namespace cove::doors::sandboxes {
 
 // The limits that a request asks for, for a sandbox or for a template. 0: not given. Errc::invalid names the field.
 Result<store::TemplateDefaults> wished_limits(const boost::json::object& body, const config::SandboxLimits& limits);
+// `ttlSeconds`; nothing when it was not given.
+Result<std::optional<std::chrono::milliseconds>> wished_ttl(const boost::json::object& body,
+                                                            const config::SandboxLimits& limits);
 // Adds `env` to the given variables; `env` wins.
 Result<std::string> wished_environment(const boost::json::object& body, const std::string& under_json);
 

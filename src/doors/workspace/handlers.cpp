@@ -75,7 +75,9 @@ struct Figures {
 
 std::string body_of(const Process& process, const Figures& figures) {
   const auto& end = *process.end();
-  const handler::HandlerEnd ended{.reason = end.reason, .exit_status = end.exit_status, .note = end.note};
+  // What ended it for memory is among its last words already.
+  const handler::HandlerEnd ended{
+      .reason = end.reason, .exit_status = end.exit_status, .note = end.reason == sandbox::Reason::oom ? "" : end.note};
   const auto outcome = handler::outcome_of(ended, sandbox::last_message(process, handler::kResultLimit));
   const auto out = sandbox::shown_output(process, sandbox::Event::Kind::out);
   auto err = sandbox::with_last_words(process, sandbox::shown_output(process, sandbox::Event::Kind::err));
