@@ -317,10 +317,10 @@ def leaving_nothing():
 
 
 @pytest.fixture(scope="module")
-def server():
-    """A server that the tests of a module share. When it has stopped nothing of it may be left."""
+def server(request):
+    """A server that the tests of a module share, with the module's SERVER_FLAGS. When it has stopped nothing of it may be left."""
     from server import Server
-    with leaving_nothing(), Server("--drain", "2s", warm=True) as running:
+    with leaving_nothing(), Server("--drain", "2s", *getattr(request.module, "SERVER_FLAGS", ()), warm=True) as running:
         yield running
 
 

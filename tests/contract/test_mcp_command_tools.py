@@ -6,6 +6,9 @@ from conftest import new_marker, processes_with, wait_until
 from mcp_tools import Client, text_of
 from server import at, new_id
 
+# Every tool, and answers for old and new clients at once; test_mcp_models.py has what a client of today gets.
+SERVER_FLAGS = ("--mcp-profile=superset", "--mcp-all-tools=true")
+
 
 @pytest.fixture(scope="module")
 def client(server):

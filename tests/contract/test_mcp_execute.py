@@ -10,10 +10,14 @@ from conftest import fair, new_marker, processes_with, wait_until
 from mcp_client import Legacy, Modern
 from server import Server, new_id
 
+# Every tool, and answers for old and new clients at once; test_mcp_models.py has what a client of today gets.
+SERVER_FLAGS = ("--mcp-profile=superset", "--mcp-all-tools=true")
+
 PNG = b"\x89PNG\r\n\x1a\n"
 IMAGE = """
 import os, struct, zlib
 from IPython.display import Image, display
+
 def png(side):
     rows = b"".join(b"\\0" + os.urandom(side * 3) for _ in range(side))
     part = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

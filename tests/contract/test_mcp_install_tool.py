@@ -43,7 +43,7 @@ def index():
 
 @pytest.fixture(scope="module")
 def server(index):
-    with Server(f"--dependencies-index={index.stand.url('/simple')}", "--drain", "2s") as running:
+    with Server(f"--dependencies-index={index.stand.url('/simple')}", "--drain", "2s", "--mcp-all-tools=true") as running:
         yield running
 
 
@@ -95,7 +95,7 @@ def test_what_is_not_there_is_told(client):
 
 
 def test_without_an_index_there_is_nothing_to_install():
-    with Server() as server:
+    with Server("--mcp-all-tools=true") as server:
         assert "no package index" in Client(server).refusal("install_packages", packages=["x"])
 
 
@@ -150,7 +150,7 @@ def test_who_stands_alone_is_asked_and_comes_again(server):
 
 
 def test_an_operator_may_say_that_nobody_is_asked(index):
-    with Server(f"--dependencies-index={index.stand.url('/simple')}", "--mcp-ask-before-install=false") as server:
+    with Server(f"--dependencies-index={index.stand.url('/simple')}", "--mcp-ask-before-install=false", "--mcp-all-tools=true") as server:
         client = Asking(server)
         assert client.install({"action": "decline"}, packages=["cove-hello"])["isError"] is False and client.questions == []
 

@@ -4,6 +4,9 @@ import shutil
 import pytest
 from mcp_client import Legacy
 
+# Every tool, and answers for old and new clients at once; test_mcp_models.py has what a client of today gets.
+SERVER_FLAGS = ("--mcp-profile=superset", "--mcp-all-tools=true")
+
 HELLO = {
     "bash": "echo hello",
     "clojure": '(println "hello")',

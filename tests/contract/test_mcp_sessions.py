@@ -9,6 +9,9 @@ from hostile import make_key
 from mcp_client import Legacy, Modern
 from server import Server, at, new_id
 
+# Every tool, and answers for old and new clients at once; test_mcp_models.py has what a client of today gets.
+SERVER_FLAGS = ("--mcp-profile=superset", "--mcp-all-tools=true")
+
 
 @pytest.fixture
 def client(server):
@@ -41,6 +44,8 @@ def test_d50_a_function_stays_until_it_is_reset(client):
     assert reset(client, language="python") == "Python session reset."
     after = run(client, "f()")
     assert after["exit_code"] == 1 and "NameError" in after["stderr"] and after["error"]["type"] == "NameError" and "note" not in after
+    assert run(client, "open('file').read()")["stdout"] == "'x'\n", "files are the whole connection's"
+    reset(client)
     assert run(client, "import os; os.listdir()")["stdout"] == "[]\n"
 
 
@@ -63,7 +68,9 @@ def test_javascript_imports_and_texts_that_say_so_stay(client):
     assert run(client, code, "javascript")["stdout"] == "'function,import (x),import(y),3'\n"
 
 
-def test_d51_languages_do_not_see_each_other(client):
+def test_d51_languages_do_not_see_each_other(server):
+    """For the oldest clients, as the reference had it."""
+    client = Legacy(server, "2024-11-05")
     run(client, "x = 'python'")
     run(client, "var x = 'javascript'; require('fs').writeFileSync('mine', '')", "javascript")
     assert run(client, "x")["stdout"] == "'python'\n"
@@ -157,7 +164,7 @@ def test_calls_of_a_session_run_in_order_and_others_overtake(server):
 @pytest.fixture
 def keyed():
     """A server with the keys of two tenants."""
-    server = Server("--drain", "1s")
+    server = Server("--drain", "1s", *SERVER_FLAGS)
     keys = [make_key(server, tenant)["key"] for tenant in ("one", "two")]
     server.start()
     yield [Legacy(server, key=key) for key in keys]

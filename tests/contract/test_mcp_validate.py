@@ -6,6 +6,9 @@ from conftest import COVE
 from mcp_tools import Client, text_of
 from server import Server, new_id
 
+# Every tool, and answers for old and new clients at once; test_mcp_models.py has what a client of today gets.
+SERVER_FLAGS = ("--mcp-profile=superset", "--mcp-all-tools=true")
+
 # language: a good program, a bad one, the line its fault is in for a reader of the language, and for one that looks at structure alone
 PROGRAMS = {
     "bash": ("if true; then\n  echo 1\nfi\n", "echo 1\nif true; then\n  echo )\nfi\n", 3, 3),
@@ -157,7 +160,7 @@ rm -f python3* node* esbuild* ruby* bash* rbash zsh* fish* perl* php* luac* java
 exec "$0" "$@"' {shlex.quote(COVE)} "$@"
 """)
     script.chmod(0o755)
-    with Server(binary=script) as running:
+    with Server(*SERVER_FLAGS, binary=script) as running:
         made = Client(running)
         yield made
         made.close()
