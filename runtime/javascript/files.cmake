@@ -3,5 +3,6 @@ set(COVE_JAVASCRIPT_RUNTIME
   cells.js
   channel.js
   kernel.js
+  machine.cjs
   touched.js
 )

@@ -20,7 +20,7 @@ const std::vector<Group>& groups() {
   static const std::vector<Group> all{
       {"Run", {"run", "create", "exec", "shell", "cp", "rm"}},
       {"Sandboxes", {"ls", "inspect", "update", "touch", "pause", "resume"}},
-      {"Inside a sandbox", {"kernel", "executions", "ps", "logs", "upload", "download", "install"}},
+      {"Inside a sandbox", {"kernel", "executions", "ps", "logs", "upload", "download", "install", "forward"}},
       {"Servers and keys", {"serve", "key", "template", "mcp", "doctor", "routes", "completion"}},
       {"Compatibility", {"noxrc", "sandbox-run"}},
   };

@@ -65,8 +65,8 @@ void InitLink::forget(std::uint32_t process) {
   wire::append_frame(outbox_, wire::FrameType::forget, process, {});
 }
 
-void InitLink::limit_output(std::uint32_t process, std::uint64_t bytes) {
-  wire::append_frame(outbox_, wire::FrameType::limit_output, process, wire::encode_number(bytes));
+void InitLink::limit_output(std::uint32_t process, wire::OutputLimit limit) {
+  wire::append_frame(outbox_, wire::FrameType::limit_output, process, wire::encode(limit));
 }
 
 void InitLink::channel_record(std::uint32_t process, std::string_view record) {

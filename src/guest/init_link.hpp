@@ -40,7 +40,7 @@ class InitLink {
   void kill_tree(std::uint32_t process);
   void replay(std::uint32_t process, std::uint64_t from);
   void forget(std::uint32_t process);
-  void limit_output(std::uint32_t process, std::uint64_t bytes);
+  void limit_output(std::uint32_t process, wire::OutputLimit limit);
   void channel_record(std::uint32_t process, std::string_view record);
   // How long from now the sandbox may live when nobody drives it.
   void lease(std::chrono::milliseconds left);

@@ -6,6 +6,8 @@
 
 // Defined by cove_embed() in CMakeLists.txt.
 extern "C" {
+extern const char cove_embedded_connect[];
+extern const char cove_embedded_connect_end[];
 extern const char cove_embedded_files[];
 extern const char cove_embedded_files_end[];
 extern const char cove_embedded_init[];
@@ -20,8 +22,8 @@ extern const char cove_embedded_zygote[];
 extern const char cove_embedded_zygote_end[];
 extern const char cove_embedded_stand_in_facts[];
 extern const char cove_embedded_stand_in_facts_end[];
-extern const char cove_embedded_stand_in_java[];
-extern const char cove_embedded_stand_in_java_end[];
+extern const char cove_embedded_stand_in_runtimes[];
+extern const char cove_embedded_stand_in_runtimes_end[];
 extern const char cove_embedded_stand_in_packages[];
 extern const char cove_embedded_stand_in_packages_end[];
 extern const char cove_embedded_tsx[];
@@ -64,11 +66,13 @@ std::vector<EmbeddedFile> embedded_runtimes() {
 }
 
 std::span<const EmbeddedTool> embedded_tools() {
-  static const std::array<EmbeddedTool, 6> tools{
-      {{.name = "files", .content = between(cove_embedded_files, cove_embedded_files_end)},
+  static const std::array<EmbeddedTool, 7> tools{
+      {{.name = "connect", .content = between(cove_embedded_connect, cove_embedded_connect_end)},
+       {.name = "files", .content = between(cove_embedded_files, cove_embedded_files_end)},
        {.name = "javarun", .content = between(cove_embedded_javarun, cove_embedded_javarun_end)},
        {.name = "stand-in-facts", .content = between(cove_embedded_stand_in_facts, cove_embedded_stand_in_facts_end)},
-       {.name = "stand-in-java", .content = between(cove_embedded_stand_in_java, cove_embedded_stand_in_java_end)},
+       {.name = "stand-in-runtimes",
+        .content = between(cove_embedded_stand_in_runtimes, cove_embedded_stand_in_runtimes_end)},
        {.name = "stand-in-packages",
         .content = between(cove_embedded_stand_in_packages, cove_embedded_stand_in_packages_end)},
        {.name = "tsx", .content = between(cove_embedded_tsx, cove_embedded_tsx_end)}}};

@@ -86,7 +86,7 @@ struct StandIn {
 };
 constexpr StandIn kStandIns[] = {
     {"stand-in-facts", {"free", "htop", "lscpu", "netstat", "ps", "ss", "top", "uptime"}},
-    {"stand-in-java", {"java", "javac"}},
+    {"stand-in-runtimes", {"java", "javac", "node"}},
     {"stand-in-packages", {"apt", "apt-get", "npm", "npx", "pip", "pip3"}},
 };
 

@@ -165,7 +165,7 @@ void Init::handle(const wire::Frame& frame) {
       process->record_came = true;
       break;
     case wire::FrameType::limit_output:
-      if (const auto limit = wire::decode_number(frame.payload)) process->log.set_limit(*limit);
+      if (const auto limit = wire::decode_output_limit(frame.payload)) process->log.set_limit(*limit);
       break;
     case wire::FrameType::acknowledge:
       if (const auto ack = wire::decode_acknowledge(frame.payload)) process->log.acknowledge(ack->stream, ack->offset);
@@ -191,7 +191,7 @@ void Init::handle(const wire::Frame& frame) {
       break;
     case wire::FrameType::forget:
       process->forgotten = true;
-      process->log.ignore_from_now();
+      process->log.finish();
       break;
     default:
       break;

@@ -8,7 +8,8 @@
 namespace cove::init {
 namespace {
 
-constexpr std::size_t kPieceCost = 64;         // what a piece takes besides its bytes
+constexpr std::size_t kPieceCost = 64;  // what a piece takes besides its bytes
+constexpr std::size_t kMaxEndPiece = 32U << 10;
 constexpr std::size_t kMergeUpTo = 16U << 10;  // small writes that wait to be sent become one piece
 
 }  // namespace
@@ -40,7 +41,7 @@ bool OutputLog::flooded(std::uint64_t beyond) const {
 
 OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::size_t scratch_size) {
   auto& from = source(stream);
-  const auto limit = limit_of(stream);
+  const auto beginning = beginning_of(stream);
   const std::size_t most = discards(stream)
                                ? scratch_size
                                : static_cast<std::size_t>(std::min<std::uint64_t>(scratch_size, free_window(stream)));
@@ -57,10 +58,26 @@ OutputLog::Read OutputLog::read_some(wire::Stream stream, char* scratch, std::si
     return Read::some;
   }
   from.total += count;
-  const auto kept = static_cast<std::size_t>(std::min(count, from.kept < limit ? limit - from.kept : 0));
+  const auto kept = static_cast<std::size_t>(std::min(count, from.kept < beginning ? beginning - from.kept : 0));
   if (kept > 0) keep(stream, {scratch, kept});
+  if (kept < count && beginning < limit_of(stream)) {
+    if (!from.end) from.end.emplace(limit_of(stream));
+    from.end->add({scratch + kept, static_cast<std::size_t>(count) - kept});
+  }
   discarded_ += count - kept;
   return Read::some;
+}
+
+void OutputLog::finish() {
+  for (const auto stream : wire::kStreams) {
+    auto& from = source(stream);
+    if (ignoring_ || !from.end) continue;
+    const auto rest = from.end->take();
+    from.end.reset();
+    for (std::size_t at = 0; at < rest.size(); at += kMaxEndPiece)
+      keep(stream, std::string_view(rest).substr(at, kMaxEndPiece));
+  }
+  ignoring_ = true;
 }
 
 void OutputLog::keep(wire::Stream stream, std::string_view bytes) {

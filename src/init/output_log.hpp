@@ -9,19 +9,21 @@
 #include <string_view>
 #include <vector>
 
+#include "base/output_end.hpp"
 #include "wire/init_messages.hpp"
 
 namespace cove::init {
 
 // What one process wrote, its streams in the order they were read, cut into numbered pieces. At most kWindow bytes of a
 // stream wait for the front's acknowledgement; while that is full nothing is read, so the pipe fills and the producer
-// waits. Past the limit bytes are counted and thrown away. Acknowledged pieces are kept as far as `history` allows, for
-// a front that comes back and asks again. A channel has no limit, and each of its records stays one piece.
+// waits. Past the limit bytes are counted and thrown away, but for the last of them if they are wanted. Acknowledged
+// pieces are kept as far as `history` allows, for a front that comes back and asks again. A channel has no limit, and
+// each of its records stays one piece.
 class OutputLog {
  public:
   static constexpr std::size_t kWindow = 256U << 10;
 
-  OutputLog(std::uint64_t limit, std::size_t history) : limit_(limit), history_(history) {}
+  OutputLog(wire::OutputLimit limit, std::size_t history) : limit_(limit), history_(history) {}
 
   void open(wire::Stream stream, int fd) { source(stream).fd = fd; }
   [[nodiscard]] int fd(wire::Stream stream) const { return source(stream).fd; }
@@ -31,14 +33,15 @@ class OutputLog {
   }
   void close(wire::Stream stream);
 
-  void set_limit(std::uint64_t limit) { limit_ = limit; }
-  // Nothing more is kept: what comes is read and forgotten, so that whoever still writes is not stopped by us.
-  void ignore_from_now() { ignoring_ = true; }
+  void set_limit(wire::OutputLimit limit) { limit_ = limit; }
+  // The output is over: the end of streams that went past their limit becomes pieces. What still comes is read and
+  // forgotten, so that whoever writes it is not stopped by us.
+  void finish();
   // Whether the descriptor should be polled for input.
   [[nodiscard]] bool wants_input(wire::Stream stream) const;
   // Whether what is read of it now would be thrown away.
   [[nodiscard]] bool discards(wire::Stream stream) const {
-    return ignoring_ || source(stream).kept >= limit_of(stream);
+    return ignoring_ || source(stream).kept >= beginning_of(stream);
   }
   // Bytes thrown away so far, counted or not.
   [[nodiscard]] std::uint64_t discarded() const { return discarded_; }
@@ -71,6 +74,7 @@ class OutputLog {
     std::uint64_t total = 0;         // everything read while it counted
     std::uint64_t kept = 0;          // of it, what went into pieces
     std::uint64_t acknowledged = 0;  // of that, what the front has
+    std::optional<OutputEnd> end;    // past the beginning, with Kept::both_ends
   };
   struct Piece {
     std::uint64_t sequence;
@@ -82,14 +86,20 @@ class OutputLog {
   [[nodiscard]] const Source& source(wire::Stream stream) const { return sources_[wire::index_of(stream)]; }
   [[nodiscard]] Source& source(wire::Stream stream) { return sources_[wire::index_of(stream)]; }
   [[nodiscard]] std::uint64_t limit_of(wire::Stream stream) const {
-    return stream == wire::Stream::channel ? UINT64_MAX : limit_;
+    return stream == wire::Stream::channel ? UINT64_MAX : limit_.bytes;
+  }
+  // What is passed on at once.
+  [[nodiscard]] std::uint64_t beginning_of(wire::Stream stream) const {
+    const auto limit = limit_of(stream);
+    const bool shared = stream != wire::Stream::channel && limit_.kept == wire::Kept::both_ends;
+    return shared ? OutputEnd::beginning(limit) : limit;
   }
   // Of the window, for this stream's next read.
   [[nodiscard]] std::uint64_t free_window(wire::Stream stream) const;
   void keep(wire::Stream stream, std::string_view bytes);
   void trim();
 
-  std::uint64_t limit_;
+  wire::OutputLimit limit_;
   std::size_t history_;
   std::array<Source, std::size(wire::kStreams)> sources_;
   std::string data_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 namespace cove::init {
@@ -12,7 +13,8 @@ namespace {
 using wire::Stream;
 
 struct Fixture {
-  explicit Fixture(std::uint64_t limit, std::size_t history = 0) : log(limit, history) {
+  explicit Fixture(std::uint64_t limit, std::size_t history = 0, wire::Kept kept = wire::Kept::beginning)
+      : log({.bytes = limit, .kept = kept}, history) {
     for (auto& pipe : pipes) EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK), 0);
     log.open(Stream::out, pipes[0][0]);
     log.open(Stream::err, pipes[1][0]);
@@ -139,6 +141,32 @@ TEST(OutputLog, SaysWhenTheWriterIsGone) {
   ::close(f.pipes[0][1]);
   EXPECT_EQ(f.read(Stream::out), OutputLog::Read::end);
   f.pipes[0][1] = -1;
+}
+
+TEST(OutputLog, OfMoreThanTheLimitBeginningAndEndAreKeptIfThatIsWanted) {
+  Fixture fixture(1024, 0, wire::Kept::both_ends);
+  const std::string first(1000, 'a');
+  fixture.wrote(Stream::out, first);
+  EXPECT_LT(fixture.send_all().size(), 800U) << "the rest waits for the end";
+  fixture.wrote(Stream::out, std::string(30'000, 'b'));
+  fixture.wrote(Stream::out, "the error\n");
+  EXPECT_EQ(fixture.send_all(), "");
+  fixture.log.finish();
+  const auto rest = fixture.send_all();
+  EXPECT_NE(rest.find(" bytes left out ...]\n"), std::string::npos);
+  EXPECT_TRUE(rest.ends_with("bbbthe error\n "));
+  EXPECT_EQ(fixture.log.total(Stream::out), 31'010U);
+}
+
+TEST(OutputLog, OutputWithinTheLimitIsWholeAlsoWhenItsEndHadToWait) {
+  Fixture fixture(1024, 0, wire::Kept::both_ends);
+  fixture.wrote(Stream::err, std::string(1000, 'a') + "end");
+  auto all = fixture.send_all();
+  fixture.log.finish();
+  all += fixture.send_all();
+  EXPECT_EQ(std::count(all.begin(), all.end(), 'a'), 1000);
+  EXPECT_TRUE(all.ends_with("aend "));
+  EXPECT_EQ(all.find("left out"), std::string::npos);
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ void Process::settle() {
   exit.out_bytes = log.total(wire::Stream::out);
   exit.err_bytes = log.total(wire::Stream::err);
   ended = true;
-  log.ignore_from_now();
+  log.finish();
 }
 
 std::int64_t Process::millis_until_due() const {

@@ -138,6 +138,7 @@ async::Task<> Jobs::run_in_process(std::shared_ptr<Job> job, JobRequest request)
   process.variables = std::move(request.variables);
   process.timeout = request.timeout;
   process.output_limit = request.output_limit;
+  process.kept = wire::Kept::both_ends;
   process.tag.owner = job->row.id;
   process.abandoned = [job] { return job->cancelled; };
   spec.input = std::move(request.input);

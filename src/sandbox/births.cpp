@@ -48,7 +48,7 @@ Births::Started Births::spawn(ProcessRequest request, wire::SpawnKind kind, std:
   spawn.supervision = kind == wire::SpawnKind::program ? wire::Supervision::tree : wire::Supervision::none;
   spawn.rows = request.rows;
   spawn.columns = request.columns;
-  spawn.output_limit = request.output_limit;
+  spawn.output_limit = {.bytes = request.output_limit, .kept = request.kept};
   spawn.directory = request.directory;
   spawn.argv = request.argv;
   spawn.files = request.files;
@@ -130,9 +130,11 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
   --pending_;
   changed_.notify_all();
   if (born && !process->finished() && session_.connected()) {
-    session_.link()->handover(process->number(),
-                              {.pid = born->born_pid, .output_limit = process->request().output_limit},
-                              std::move(streams->init));
+    session_.link()->handover(
+        process->number(),
+        {.pid = born->born_pid,
+         .output_limit = {.bytes = process->request().output_limit, .kept = process->request().kept}},
+        std::move(streams->init));
     if (no_input) session_.link()->end_input(process->number());
     session_.flush();
     co_await wait_until_started(process);
@@ -162,7 +164,7 @@ std::shared_ptr<Process> Births::take_spare(const ProcessRequest& request) {
   auto own = request;
   own.tag.birth = Birth::warm;
   if (!processes_.assign(*spare, std::move(own))) return nullptr;
-  session_.link()->limit_output(spare->number(), request.output_limit);
+  session_.link()->limit_output(spare->number(), {.bytes = request.output_limit, .kept = request.kept});
   if (request.input == InputMode::none) session_.link()->end_input(spare->number());
   session_.flush();
   return spare;

@@ -89,21 +89,41 @@ void Execution::add_text(std::string_view stream, std::string_view text) {
   const bool out = stream == "stdout";
   auto& kept = out ? kept_out_ : kept_err_;
   auto& lost = out ? truncated_.stdout_bytes : truncated_.stderr_bytes;
+  auto& end = out ? end_out_ : end_err_;
+  if (end) {
+    lost += text.size();
+    return end->add(text);
+  }
   auto& last = events_.back();
   const bool grows = last.type == stream && last.sequence > read_ &&
                      last.content.at("text").as_string().size() + text.size() <= kTextEvent;
   if (!grows && events_.size() >= kMaxTexts) kept = limits_.output_bytes;
-  const auto room = limits_.output_bytes - std::min(limits_.output_bytes, kept);
+  const auto beginning = OutputEnd::beginning(limits_.output_bytes);
+  const auto room = beginning - std::min(beginning, kept);
   const auto piece = whole_characters(text, static_cast<std::size_t>(std::min<std::uint64_t>(room, text.size())));
   kept += piece.size();
   lost += text.size() - piece.size();
-  // After a cut nothing is added: later output would seem to follow directly.
-  if (piece.size() < text.size()) kept = limits_.output_bytes;
+  // What follows a cut waits: only its end is shown, behind a line that says so.
+  if (piece.size() < text.size()) {
+    end.emplace(limits_.output_bytes);
+    end->add(text.substr(piece.size()));
+  }
   if (piece.empty()) return;
   if (!grows) return push(std::string(stream), {{"text", piece}}, piece.size());
   last.content.at("text").as_string().append(piece);
   held_ += piece.size();
   changed_.notify_all();
+}
+
+// What came after the beginning of a long stream, or its end.
+void Execution::add_end(std::string_view stream) {
+  auto& end = stream == "stdout" ? end_out_ : end_err_;
+  if (!end) return;
+  const auto text = end->take();
+  end.reset();
+  auto& lost = stream == "stdout" ? truncated_.stdout_bytes : truncated_.stderr_bytes;
+  lost -= std::min<std::uint64_t>(lost, text.size());
+  if (!text.empty()) push(std::string(stream), {{"text", text}}, text.size());
 }
 
 void Execution::add_bytes(std::string_view stream, std::string_view bytes) {
@@ -145,6 +165,7 @@ void Execution::finish(ExecutionEnd end, std::size_t reply_bytes) {
   for (const std::string_view stream : {"stdout", "stderr"}) {
     const auto rest = std::exchange(stream == "stdout" ? partial_out_ : partial_err_, {});
     if (!rest.empty()) add_text(stream, replace_invalid_utf8(rest));
+    add_end(stream);
   }
   if (state_ == State::running)
     end.wall = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began_);

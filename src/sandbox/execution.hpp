@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "async/signal.hpp"
+#include "base/output_end.hpp"
 #include "guest/outcome.hpp"
 
 namespace cove::sandbox {
@@ -98,6 +99,7 @@ class Execution {
  private:
   void add_question(boost::json::object content, std::size_t bytes);
   void push(std::string type, boost::json::object content, std::size_t bytes);
+  void add_end(std::string_view stream);
 
   std::uint64_t id_;
   ExecutionLimits limits_;
@@ -109,6 +111,8 @@ class Execution {
   std::size_t held_ = 0;
   std::string partial_out_;  // the beginning of a character
   std::string partial_err_;
+  std::optional<OutputEnd> end_out_;  // once the beginning of the stream is full
+  std::optional<OutputEnd> end_err_;
   std::uint64_t kept_out_ = 0;
   std::uint64_t kept_err_ = 0;
   std::uint64_t kept_display_ = 0;

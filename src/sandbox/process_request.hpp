@@ -41,6 +41,7 @@ struct ProcessRequest {
   std::optional<std::chrono::milliseconds> timeout;
   InputMode input = InputMode::none;
   std::uint64_t output_limit = UINT64_MAX / 4;  // bytes of each stream that are kept
+  wire::Kept kept = wire::Kept::beginning;      // of output past its limit
   std::size_t history = std::size_t{1} << 20;   // bytes of output held for readers
   Delivery delivery = Delivery::newest;
   std::function<bool()> abandoned = {};  // while it is being started: whether nobody waits for it any more

@@ -23,7 +23,7 @@ enum class FrameType : std::uint16_t {
   forget = 10,          // an ended process: its output will not be asked for again
   channel_record = 11,  // one record for the process's channel
   handover = 12,        // a process that was born without init: it is init's from now on
-  limit_output = 13,    // bytes kept of each stream, from now on
+  limit_output = 13,    // an OutputLimit, from now on
   lease = 14,           // milliseconds from now after which a sandbox that nobody drives ends by itself; 0: never
   // from init
   ready = 32,

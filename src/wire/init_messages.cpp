@@ -9,13 +9,43 @@ bool known(Stream stream) {
   return stream >= Stream::out && stream <= Stream::channel;
 }
 
+void write(Writer& writer, const OutputLimit& limit) {
+  writer.number(limit.bytes);
+  writer.number(limit.kept);
+}
+
+OutputLimit read_output_limit(Reader& reader) {
+  OutputLimit limit;
+  limit.bytes = reader.number<std::uint64_t>();
+  limit.kept = reader.number<Kept>();
+  return limit;
+}
+
+bool sane(const OutputLimit& limit) {
+  return limit.kept <= Kept::both_ends;
+}
+
 }  // namespace
+
+std::string encode(const OutputLimit& message) {
+  std::string out;
+  Writer writer(out);
+  write(writer, message);
+  return out;
+}
+
+std::optional<OutputLimit> decode_output_limit(std::string_view payload) {
+  Reader reader(payload);
+  const auto message = read_output_limit(reader);
+  if (!reader.complete() || !sane(message)) return std::nullopt;
+  return message;
+}
 
 std::string encode(const Handover& message) {
   std::string out;
   Writer writer(out);
   writer.number(message.pid);
-  writer.number(message.output_limit);
+  write(writer, message.output_limit);
   return out;
 }
 
@@ -23,8 +53,8 @@ std::optional<Handover> decode_handover(std::string_view payload) {
   Reader reader(payload);
   Handover message;
   message.pid = reader.number<std::int32_t>();
-  message.output_limit = reader.number<std::uint64_t>();
-  if (!reader.complete() || message.pid <= 1) return std::nullopt;
+  message.output_limit = read_output_limit(reader);
+  if (!reader.complete() || message.pid <= 1 || !sane(message.output_limit)) return std::nullopt;
   return message;
 }
 
@@ -62,7 +92,7 @@ std::string encode(const Spawn& message) {
   writer.number(message.rows);
   writer.number(message.columns);
   writer.number(std::uint32_t{0});  // reserved
-  writer.number(message.output_limit);
+  write(writer, message.output_limit);
   writer.number(message.flood_limit);
   writer.text(message.directory);
   writer.texts(message.argv);
@@ -87,7 +117,7 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
   message.rows = reader.number<std::uint16_t>();
   message.columns = reader.number<std::uint16_t>();
   const auto reserved = reader.number<std::uint32_t>();
-  message.output_limit = reader.number<std::uint64_t>();
+  message.output_limit = read_output_limit(reader);
   message.flood_limit = reader.number<std::uint64_t>();
   message.directory = reader.text();
   message.argv = reader.texts();
@@ -101,11 +131,11 @@ std::optional<Spawn> decode_spawn(std::string_view payload) {
     if (file.path.empty()) return std::nullopt;
     message.files.push_back(std::move(file));
   }
-  const bool sane = reader.complete() && reserved == 0 && !message.argv.empty() &&
-                    (message.kind == SpawnKind::program || message.kind == SpawnKind::make_directory) &&
-                    message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox &&
-                    message.supervision <= Supervision::tree && message.channel <= Channel::open;
-  if (!sane) return std::nullopt;
+  const bool valid = reader.complete() && reserved == 0 && sane(message.output_limit) && !message.argv.empty() &&
+                     (message.kind == SpawnKind::program || message.kind == SpawnKind::make_directory) &&
+                     message.terminal <= Terminal::yes && message.after_exit <= AfterExit::end_sandbox &&
+                     message.supervision <= Supervision::tree && message.channel <= Channel::open;
+  if (!valid) return std::nullopt;
   return message;
 }
 

@@ -32,6 +32,14 @@ inline constexpr std::size_t kMaxRecord = 64U << 10;
 // How far the front may send records ahead of what `channel_room` said the process took.
 inline constexpr std::uint64_t kChannelAhead = 512U << 10;
 
+// Of each stream of a process, how many bytes are kept; the rest is counted and thrown away. With Kept::both_ends the
+// last bytes are among them (base/output_end.hpp).
+enum class Kept : std::uint8_t { beginning, both_ends };
+struct OutputLimit {
+  std::uint64_t bytes = 0;
+  Kept kept = Kept::beginning;
+};
+
 struct InlineFile {
   std::string path;
   std::uint32_t mode = 0644;
@@ -46,9 +54,9 @@ struct Spawn {
   Channel channel = Channel::none;
   std::uint16_t rows = 24;
   std::uint16_t columns = 80;
-  std::uint64_t output_limit = 0;  // bytes kept of each stream; the rest is counted and thrown away
-  std::uint64_t flood_limit = 0;   // bytes thrown away before `flood` is reported; 0 = never
-  std::string directory;           // working directory
+  OutputLimit output_limit;
+  std::uint64_t flood_limit = 0;  // bytes thrown away before `flood` is reported; 0 = never
+  std::string directory;          // working directory
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // "K=V", the whole environment
   std::vector<InlineFile> files;         // written by the new process before it becomes its program
@@ -112,10 +120,11 @@ struct Known {
 // is to hold, kHandoverFds of them.
 struct Handover {
   std::int32_t pid = -1;  // in the sandbox
-  std::uint64_t output_limit = 0;
+  OutputLimit output_limit;
 };
 inline constexpr std::size_t kHandoverFds = 4;  // stdin to write, stdout and stderr to read, the channel
 
+std::string encode(const OutputLimit& message);
 std::string encode(const Handover& message);
 std::string encode(const Known& message);
 std::string encode(const Spawn& message);
@@ -125,6 +134,7 @@ std::string encode(const SpawnFailed& message);
 std::string encode(const Exited& message);
 
 // nullopt when the payload is not exactly such a message.
+std::optional<OutputLimit> decode_output_limit(std::string_view payload);
 std::optional<Handover> decode_handover(std::string_view payload);
 std::optional<Known> decode_known(std::string_view payload);
 std::optional<Spawn> decode_spawn(std::string_view payload);

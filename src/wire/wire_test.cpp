@@ -11,7 +11,7 @@ Spawn sample() {
       .terminal = Terminal::yes,
       .rows = 50,
       .columns = 132,
-      .output_limit = 1 << 20,
+      .output_limit = {.bytes = 1 << 20, .kept = Kept::both_ends},
       .flood_limit = 1ULL << 40,
       .directory = "/workspace",
       .argv = {"python3", "-c", std::string("a\0b", 3)},

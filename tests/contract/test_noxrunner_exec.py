@@ -345,3 +345,12 @@ def test_execs_of_one_and_of_several_sessions_run_at_the_same_time(server):
     assert sorted(results) == [(number, str(number)) for number in range(24)]
     for name in names:
         server.delete(at(name))
+
+
+def test_of_long_output_the_beginning_and_the_end_are_kept(server, sandbox):
+    result = server.exec(sandbox, "bash", "-c", "seq 1 1000000; echo the error is here; seq 1 1000000 >&2; echo here too >&2")
+    for stream, last in (("stdout", "1000000\nthe error is here\n"), ("stderr", "1000000\nhere too\n")):
+        text = result[stream]
+        assert len(text) == 1 << 20 and text.startswith("1\n2\n3\n") and text.endswith(last) and result[f"{stream}Truncated"]
+        left_out = int(re.search(r"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n", text)[1])
+        assert left_out == 6888896 + len(last) - 8 - len(re.sub(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n", "", text)), "to the byte"

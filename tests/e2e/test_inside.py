@@ -78,6 +78,12 @@ def test_the_heap_of_node_fits_into_the_sandbox():
         assert size // 2 < heap < size and threads == 1
 
 
+@pytest.mark.parametrize("code", ["const os = require('os');", "import os from 'node:os';", "import {cpus, totalmem} from 'os'; const os = {cpus, totalmem};"])
+def test_node_sees_the_cores_and_the_memory_of_its_sandbox(code):
+    said = run_json("--memory", "512M", "--cpus", "1.5", "--lang", "javascript", "-c", code + "console.log(JSON.stringify([os.cpus().length, typeof os.cpus()[0].model, os.totalmem()]))")
+    assert json.loads(said.out) == [2, "string", 512 << 20], said
+
+
 def test_options_of_ones_own_for_node_are_kept_and_win():
     heap, _ = json.loads(run_json("--env", "NODE_OPTIONS=--max-old-space-size=100", "--lang", "javascript", "-c", NODE).out)
     assert heap < 200 << 20

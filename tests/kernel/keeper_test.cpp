@@ -98,7 +98,7 @@ std::string wait_for(guest::InitLink& link, wire::FrameType type) {
 }
 
 wire::Spawn shell(const std::string& script) {
-  return {.output_limit = 1 << 20,
+  return {.output_limit = {.bytes = 1 << 20},
           .directory = "/workspace",
           .argv = {"/bin/sh", "-c", script},
           .environment = {"PATH=/usr/bin:/bin"}};

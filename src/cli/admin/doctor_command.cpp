@@ -36,8 +36,10 @@ Result<std::string> make_one(const std::string& state_dir) {
   const auto keeper_millis = millis_since(start);
   const auto made = Clock::now();
   COVE_TRY(auto shot, OneShot::create(keeper.link(), {}));
-  const wire::Spawn spawn{
-      .output_limit = 4096, .directory = "/workspace", .argv = {"/bin/true"}, .environment = {"PATH=/usr/bin:/bin"}};
+  const wire::Spawn spawn{.output_limit = {.bytes = 4096},
+                          .directory = "/workspace",
+                          .argv = {"/bin/true"},
+                          .environment = {"PATH=/usr/bin:/bin"}};
   Feed feed;
   COVE_TRY(const auto end, shot.run(spawn, feed, kPatience));
   COVE_CHECK(shot.destroy());

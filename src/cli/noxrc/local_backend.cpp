@@ -184,8 +184,10 @@ Result<ExecResult> LocalBackend::run(const Session& session, const ExecRequest& 
     for (const auto& [name, value] : request.environment)
       guest::set_variable(environment,
                           fmt::format("{}={}", std::string_view(name), text_of(request.environment, name)));
-    const wire::Spawn spawn{
-        .output_limit = kOutputLimit, .directory = workdir, .argv = request.command, .environment = environment};
+    const wire::Spawn spawn{.output_limit = {.bytes = kOutputLimit, .kept = wire::Kept::both_ends},
+                            .directory = workdir,
+                            .argv = request.command,
+                            .environment = environment};
     Feed feed;
     COVE_TRY(const auto end, shot.run(spawn, feed, std::chrono::seconds(request.timeout_seconds)));
     if (shot.cancel_signal() != 0) return tl::unexpected<Error>(cancelled());

@@ -146,8 +146,10 @@ Result<std::uint64_t> get_directory(OneShot& shot, const HostFile& file, std::ui
 Result<ProcessEnd> run_file_helper(OneShot& shot, protocol::Command command, Feed& feed,
                                    std::optional<std::chrono::milliseconds> timeout) {
   command.insert(command.begin(), std::string(wire::kFilesProgram));
-  const wire::Spawn spawn{
-      .output_limit = kNoLimit, .directory = "/", .argv = std::move(command), .environment = guest::base_environment()};
+  const wire::Spawn spawn{.output_limit = {.bytes = kNoLimit},
+                          .directory = "/",
+                          .argv = std::move(command),
+                          .environment = guest::base_environment()};
   COVE_TRY(const auto end, shot.run(spawn, feed, timeout));
   if (end.exited && end.exited->exit_code == 0) return end;
   if (!end.exited) return fail(Errc::io, "the sandbox ended");

@@ -164,7 +164,7 @@ Attempt<ProcessEnd> Run::run_program(OneShot& shot, const Program& program, Feed
       .terminal = options_.terminal ? wire::Terminal::yes : wire::Terminal::no,
       // Nothing is wanted of the sandbox afterwards: it can go at once.
       .after_exit = options_.outs.empty() ? wire::AfterExit::end_sandbox : wire::AfterExit::stay,
-      .output_limit = options_.output_limit,
+      .output_limit = {.bytes = options_.output_limit, .kept = wire::Kept::both_ends},
       .flood_limit = kFloodBytes,
       .directory = options_.workdir,
       .argv = program.argv,

@@ -167,7 +167,7 @@ Attempt<HandlerReport> run(const Options& options, const Call& call) {
   feed.records = guest::records_of(boost::json::serialize(first));
   const wire::Spawn spawn{.after_exit = wire::AfterExit::end_sandbox,
                           .channel = wire::Channel::open,
-                          .output_limit = kOutputLimit,
+                          .output_limit = {.bytes = kOutputLimit},
                           .directory = "/",
                           .argv = {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"},
                           .environment = environment};

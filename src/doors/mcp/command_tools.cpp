@@ -76,7 +76,7 @@ run::Spec spec_of(CommandRequest request, const Call& call) {
   if (request.background)
     spec.process.kind = sandbox::ProcessKind::background;
   else
-    spec.process.output_limit = kMaxOutput;
+    spec.process.output_limit = kMaxOutput, spec.process.kept = wire::Kept::both_ends;
   return spec;
 }
 

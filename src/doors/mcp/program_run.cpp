@@ -45,6 +45,7 @@ Task<Result<RunOutcome>> run_program(Services& services, Call& call, Session& se
   run::Spec spec{.process = {.variables = std::move(variables),
                              .timeout = request.timeout,
                              .output_limit = limit,
+                             .kept = wire::Kept::both_ends,
                              .history = 2 * limit + (1U << 20)},
                  .input = std::move(request.input),
                  .when_gone = run::WhenGone::stop};

@@ -49,6 +49,7 @@ Routes update_routes();
 Routes template_routes();
 Routes exec_routes();
 Routes process_routes();
+Routes port_routes();
 Routes kernel_routes();
 Routes kernel_execution_routes();
 Routes kernel_question_routes();

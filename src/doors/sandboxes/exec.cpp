@@ -33,6 +33,7 @@ Result<run::Spec> parse_exec(const json::object& body, const config::ExecLimits&
     if (!spec.input) return fail(Errc::invalid, "stdinBase64 is not base64");
   }
   process.output_limit = limits.output_limit_bytes;
+  process.kept = wire::Kept::both_ends;
   return spec;
 }
 

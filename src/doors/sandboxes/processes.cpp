@@ -5,6 +5,8 @@
 
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/notes.hpp"
+#include "doors/sandboxes/process_fields.hpp"
+#include "doors/sandboxes/process_socket.hpp"
 #include "run/workplace.hpp"
 #include "sandbox/name.hpp"
 
@@ -17,18 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kStartFields =
     std::to_array<std::string_view>({"cmd", "workdir", "env", "timeoutSeconds", "pty", "stdin"});
-constexpr std::size_t kBatch = 256U << 10;
 constexpr std::uint64_t kMaxEvents = 10'000;
-constexpr std::size_t kInputPiece = 64U << 10;
-constexpr std::chrono::seconds kInputPatience{10};
-
-Result<std::uint16_t> size_field(const json::object& object, std::string_view name, std::uint16_t usual) {
-  COVE_TRY(const auto number, number_field(object, name));
-  if (!number) return usual;
-  if (*number < 1 || *number > 4096 || *number != std::floor(*number))
-    return fail(Errc::invalid, fmt::format("{} must be a whole number between 1 and 4096", name));
-  return static_cast<std::uint16_t>(*number);
-}
 
 Result<sandbox::ProcessRequest> parse_start(const json::object& body) {
   sandbox::ProcessRequest request{.kind = sandbox::ProcessKind::background};
@@ -156,21 +147,6 @@ Task<Answer> write_stdin(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-Result<int> signal_field(const json::object& body) {
-  const auto* value = body.if_contains("signal");
-  if (value != nullptr && value->is_number()) {
-    const auto number = value->to_number<double>();
-    if (number >= 1 && number <= 64 && number == std::floor(number)) return static_cast<int>(number);
-  }
-  if (value != nullptr && value->is_string()) {
-    for (int number = 1; number < 65; ++number) {
-      const auto name = guest::signal_name(number);
-      if (value->as_string() == name || value->as_string() == std::string_view(name).substr(3)) return number;
-    }
-  }
-  return fail(Errc::invalid, "signal must be a name such as \"SIGTERM\" or a number from 1 to 64");
-}
-
 Task<Answer> signal_process(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
   COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
@@ -192,96 +168,13 @@ Task<Answer> resize_process(Services& services, http::Exchange& exchange) {
 }
 
 // A control message from a terminal client: JSON in a text message.
-Result<> obey(sandbox::Process& process, std::string_view text) {
-  COVE_TRY(const auto body, parse_object(text));
-  COVE_TRY(const auto type, text_field(body, "type"));
-  if (type == "resize") {
-    COVE_TRY(const auto rows, size_field(body, "rows", 24));
-    COVE_TRY(const auto columns, size_field(body, "cols", 80));
-    return process.resize(rows, columns);
-  }
-  if (type == "signal") {
-    COVE_TRY(const auto number, signal_field(body));
-    return process.signal(number);
-  }
-  if (type == "eof") return process.end_input();
-  return fail(Errc::invalid, "type must be resize, signal or eof");
-}
-
-// Writes input in pieces, as fast as the process reads it. Fails if it reads nothing for too long.
-Task<Result<>> type_in(std::shared_ptr<sandbox::Process> process, std::string bytes) {
-  std::string_view rest = bytes;
-  auto until = Clock::now() + kInputPatience;
-  while (!rest.empty()) {
-    const auto piece = rest.substr(0, kInputPiece);
-    const auto offered = process->offer_input(piece);
-    if (offered) {
-      rest.remove_prefix(piece.size());
-      until = Clock::now() + kInputPatience;
-      continue;
-    }
-    if (offered.error().code != Errc::over_limit || Clock::now() >= until) co_return offered;
-    co_await process->changed().wait_until(std::min(until, Clock::now() + milliseconds(250)));
-  }
-  co_return Result<>();
-}
-
-// Handles the client's messages. An error ends the connection, so that nothing waits here for ever.
-Task<> take_keys(std::shared_ptr<http::WebSocket> socket, std::shared_ptr<sandbox::Process> process,
-                 std::shared_ptr<bool> left) {
-  while (true) {
-    auto message = co_await socket->read();
-    if (!message) break;
-    Result<> done;
-    if (message->text)
-      done = obey(*process, message->data);
-    else
-      done = co_await type_in(process, std::move(message->data));
-    if (done || process->end()) continue;  // of one that has ended the last words are on their way
-    co_await socket->close(message->text && done.error().code == Errc::invalid ? 1008 : 1013, done.error().message);
-    break;
-  }
-  *left = true;
-  process->changed().notify_all();
-}
-
 Task<Answer> attach_terminal(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_process(services, exchange.request()));
   COVE_CO_TRY(const auto from, number_query(exchange.request(), "from"));
   auto accepted = co_await exchange.accept_websocket();
   if (!accepted) co_return std::nullopt;
-  const std::shared_ptr<http::WebSocket> socket = std::move(*accepted);
-  const auto process = named.process;
   const sandbox::Sandbox::Activity activity(named.sandbox);
-  const auto left = std::make_shared<bool>(false);
-  services.registry.tasks().spawn("take a terminal's keys", take_keys(socket, process, left));
-  sandbox::Reader reader(process, from.value_or(1));
-  while (!*left) {
-    const auto batch = reader.take(kBatch);
-    if (batch.lost) {
-      const auto gap =
-          json::serialize(json::object{{"type", "gap"}, {"from", batch.lost->from}, {"to", batch.lost->to}});
-      if (!co_await socket->send_text(gap)) break;
-    }
-    bool sent = true;
-    for (const auto& event : batch.events) {
-      if (event.kind != sandbox::Event::Kind::out && event.kind != sandbox::Event::Kind::err) continue;
-      const auto done = co_await socket->send_binary(event.bytes);
-      sent = sent && done;
-    }
-    if (!sent) break;
-    if (batch.over) {
-      auto object = end_fields(*process->end());
-      object["type"] = "end";
-      const auto text = json::serialize(object);
-      if (co_await socket->send_text(text)) co_await socket->close(1000, "the process ended");
-      break;
-    }
-    if (batch.events.empty()) co_await process->changed().wait_until(Clock::now() + milliseconds(500));
-  }
-  // The reading task uses the exchange: wait until it has ended.
-  co_await socket->close(1000, "");
-  while (!*left) co_await process->changed().wait_until(Clock::now() + milliseconds(100));
+  co_await relay(services, std::move(*accepted), named.process, from.value_or(1));
   co_return std::nullopt;
 }
 

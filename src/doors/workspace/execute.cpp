@@ -33,6 +33,7 @@ sandbox::ProcessRequest process_request(const config::Config& config) {
   return {.variables = {"HOME=/workspace", "PYTHONPATH=/workspace"},
           .timeout = config.workspace.timeout,
           .output_limit = limit,
+          .kept = wire::Kept::both_ends,
           .history = 2 * limit + kOutputsLimit + (1U << 20),
           .whole = true};
 }

@@ -121,6 +121,7 @@ Task<Answer> call(Services& services, http::Exchange& exchange) {
                                    .context_json = to_json(request.context)},
       .process = {.timeout = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(*timeout)),
                   .output_limit = limit,
+                  .kept = wire::Kept::both_ends,
                   .history = 2 * limit + handler::kResultLimit + (1U << 20),
                   .whole = true}};
   run::Workplace workplace(std::move(*ticket), std::move(*lease));
