@@ -12,12 +12,10 @@ setup: ## install the Debian packages that are missing; silent when nothing is
 	@scripts/setup
 
 build: ## leaves build/cove, and build/cove-mcp-fixtures for --mcp-fixtures
-	@scripts/setup run
-	@scripts/build release cove cove-mcp-fixtures
+	@scripts/setup run scripts/build release cove cove-mcp-fixtures
 
 run: ## build and serve on 127.0.0.1:8000; says what to try
-	@scripts/setup run
-	@scripts/build release cove
+	@scripts/setup run scripts/build release cove
 	@scripts/first-run build/cove
 
 test: setup ## every test; make test WORDS="…" runs those whose name or file has one of these words

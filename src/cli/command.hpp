@@ -5,20 +5,16 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "cli/arguments.hpp"
 
 namespace cove::cli {
-
-using Words = std::vector<std::string>;
 
 // The words after --; none when there is no --.
 using AfterDashes = std::optional<Words>;
 
 // One subcommand: `app` describes it, `run` returns the exit status.
 struct Command {
-  CLI::App* app;
+  App* app;
   std::function<int(const AfterDashes& after)> run;
   // Reports a usage error and returns the exit status, for commands that do not use refuse_usage().
   std::function<int(const std::string& message, bool as_json)> refuse = {};

@@ -8,13 +8,13 @@
 namespace cove::cli {
 
 // Gives `cove --help` its groups: what is used every day first, compatibility last.
-void group_commands(CLI::App& app);
+void group_commands(App& app);
 
 // What to say of the first word that no command has, with the command that was probably meant; nothing when every word
 // that should name a command does.
-std::optional<std::string> unknown_command(const CLI::App& app, const Words& words);
+std::optional<std::string> unknown_command(const App& app, const Words& words);
 
 // The command that `words` lead to, if it only has subcommands and none is named: its help is what is wanted.
-const CLI::App* command_without_verb(const CLI::App& app, const Words& words);
+const App* command_without_verb(const App& app, const Words& words);
 
 }  // namespace cove::cli

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -26,7 +25,7 @@ namespace {
 
 using namespace cove::cli;
 
-constexpr auto kCommands = std::to_array<void (*)(CLI::App&, Commands&)>({
+constexpr auto kCommands = std::to_array<void (*)(App&, Commands&)>({
     add_run_command,
     add_doctor_command,
     add_key_command,
@@ -69,8 +68,7 @@ Words plain(Words words) {
 
 int run_command_line(const Words& given) {
   const auto all = plain(given);
-  CLI::App app("Cove runs untrusted code in sandboxes: on this machine (cove run) or on a server (cove serve).",
-               "cove");
+  App app("Cove runs untrusted code in sandboxes: on this machine (cove run) or on a server (cove serve).", "cove");
   app.require_subcommand(1);
   app.footer("cove help COMMAND shows the options of a command, with examples.");
   app.set_version_flag("--version", "cove " COVE_VERSION);
@@ -86,22 +84,20 @@ int run_command_line(const Words& given) {
   if (const auto* command = command_without_verb(app, ours); command != nullptr && !after) {
     return cove::write_all(STDOUT_FILENO, command->help(command == &app ? "" : "cove")) ? 0 : 125;
   }
-  const auto called = [&] { return std::ranges::find_if(commands, [](const auto& one) { return bool(*one.app); }); };
-  try {
-    // CLI11 takes its words from the back.
-    app.parse(Words(ours.rbegin(), ours.rend()));
-  } catch (const CLI::Success& shown) {  // --help, --version
-    return app.exit(shown);
-  } catch (const CLI::ParseError& error) {
-    const auto parsed = app.get_subcommands();
-    const auto help = parsed.empty() ? std::string() : " " + parsed.front()->get_name();
-    const auto reason = unknown_command(app, ours).value_or(error.what());
+  const auto called = [&] { return std::ranges::find_if(commands, [](const auto& one) { return one.app->called(); }); };
+  const auto parsed = app.parse(ours);
+  if (!parsed) {
+    const auto known = app.subcommands();
+    const auto named = std::ranges::find_if(known, [](const auto* one) { return one->called(); });
+    const auto help = named == known.end() ? std::string() : " " + (*named)->name();
+    const auto reason = unknown_command(app, ours).value_or(parsed.error().message);
     const auto message = fmt::format("{} (see cove{} --help)", reason, help);
     const bool as_json = std::ranges::find(all.begin(), dashes, "--json") != dashes;
     const auto command = called();
     return command != commands.end() && command->refuse ? command->refuse(message, as_json)
                                                         : refuse_usage(message, as_json);
   }
+  if (*parsed == Parsed::shown) return 0;
   const auto command = called();
   return command == commands.end() ? 125 : command->run(after);
 }

@@ -1,7 +1,5 @@
 #include "cli/admin/config_flags.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include "config/keys.hpp"
 
 namespace cove::cli {
@@ -50,20 +48,19 @@ std::string word_of(config::Kind kind) {
 
 }  // namespace
 
-void ConfigFlags::describe(CLI::App& command) {
+void ConfigFlags::describe(App& command) {
   command.add_option("--config", file_, "Configuration file (default /etc/cove/cove.toml, if it exists) [COVE_CONFIG]")
       ->group("Server")
       ->option_text("FILE");
   for (const auto& key : config::keys()) {
     const std::string name(key.name);
     auto& text = texts_[name];
-    CLI::Option* option = nullptr;
+    Option* option = nullptr;
     if (key.kind == config::Kind::boolean) {
       option = command.add_flag(key.flag(), text, help_of(key));  // --x is --x=true
     } else {
       option = command.add_option(key.flag(), text, help_of(key))->option_text(word_of(key.kind));
-      if (key.kind == config::Kind::list || key.kind == config::Kind::map)
-        option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',');
+      if (key.kind == config::Kind::list || key.kind == config::Kind::map) option->expected(1)->join(',');
     }
     option->group(key.help.empty() ? "" : group_of(key));  // "": not in the help
     options_[name] = option;

@@ -3,19 +3,15 @@
 #include <map>
 #include <string>
 
+#include "cli/arguments.hpp"
 #include "config/config.hpp"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
 
 namespace cove::cli {
 
 // The flags of `cove serve`: --config, and one for each key of the configuration. Must outlive the parsing.
 class ConfigFlags {
  public:
-  void describe(CLI::App& command);
+  void describe(App& command);
 
   // The rest of a LoadInput is for its caller to fill.
   [[nodiscard]] std::string file() const { return file_; }
@@ -24,7 +20,7 @@ class ConfigFlags {
  private:
   std::string file_;
   std::map<std::string, std::string> texts_;
-  std::map<std::string, CLI::Option*> options_;
+  std::map<std::string, Option*> options_;
 };
 
 }  // namespace cove::cli

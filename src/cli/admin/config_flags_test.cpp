@@ -2,19 +2,16 @@
 
 #include <gmock/gmock.h>
 
-#include <CLI/CLI.hpp>
-
 #include "config/keys.hpp"
 
 namespace cove::cli {
 namespace {
 
-config::Settings parsed(std::vector<std::string> words) {
-  CLI::App app;
+config::Settings parsed(const Words& words) {
+  App app;
   ConfigFlags flags;
   flags.describe(app);
-  std::ranges::reverse(words);
-  app.parse(words);
+  EXPECT_TRUE(app.parse(words));
   return flags.given();
 }
 
@@ -36,7 +33,7 @@ TEST(ConfigFlags, JoinListsThatAreGivenAgain) {
 }
 
 TEST(ConfigFlags, AreAllInTheHelpWithDefaultAndVariable) {
-  CLI::App app;
+  App app;
   ConfigFlags flags;
   flags.describe(app);
   const auto help = app.help();

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -98,7 +97,7 @@ int doctor_command(const DoctorOptions& options) {
   return doctor::enforced(checks) ? 0 : 1;
 }
 
-void add_doctor_command(CLI::App& app, Commands& commands) {
+void add_doctor_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("doctor", "Show what this host can enforce, what it cannot, and how to fix it");
   const auto options = std::make_shared<DoctorOptions>();
   command->add_flag("--json", options->json, "Print one JSON object instead of a table");

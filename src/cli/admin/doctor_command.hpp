@@ -15,6 +15,6 @@ struct DoctorOptions {
 // made.
 int doctor_command(const DoctorOptions& options);
 
-void add_doctor_command(CLI::App& app, Commands& commands);
+void add_doctor_command(App& app, Commands& commands);
 
 }  // namespace cove::cli

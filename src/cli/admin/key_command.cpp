@@ -3,7 +3,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
@@ -266,7 +265,7 @@ Result<> revoke(const KeyArguments& arguments) {
                               row->tenant, timestamp(*row->revoked_unix_ms)));
 }
 
-void describe(CLI::App& command, KeyArguments& arguments) {
+void describe(App& command, KeyArguments& arguments) {
   command.require_subcommand(1);
   command.footer(
       "A key belongs to a tenant and carries its quotas. On a loopback address a server needs no key until the first "
@@ -280,7 +279,7 @@ void describe(CLI::App& command, KeyArguments& arguments) {
       "  KEY=$(cove key create --tenant ci)\n"
       "  cove key list\n"
       "  cove key revoke key_abcdefghijklmnop");
-  const auto common = [&](CLI::App* action, KeyAction which) {
+  const auto common = [&](App* action, KeyAction which) {
     action->add_option("--state-dir", arguments.state_dir,
                        "State directory of the server (default " + host::default_state_dir() + ")");
     action->add_flag("--json", arguments.json, "Print one JSON object instead of text");
@@ -343,7 +342,7 @@ int key_command(const KeyArguments& arguments) {
   return done ? 0 : report(arguments, done.error(), kFailed);
 }
 
-void add_key_command(CLI::App& app, Commands& commands) {
+void add_key_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("key", "Create, list and revoke the API keys of a server");
   const auto arguments = std::make_shared<KeyArguments>();
   describe(*command, *arguments);

@@ -8,7 +8,7 @@ namespace cove::cli {
 
 enum class KeyAction { none, create, list, revoke };
 
-// The options as CLI11 fills them, unchecked.
+// The options as they were given, unchecked.
 struct KeyArguments {
   KeyAction action = KeyAction::none;
   std::string id;
@@ -26,6 +26,6 @@ struct KeyArguments {
 // `cove key …`. 0: success; 1: failure; 2: usage error. The database is that of the server in the same
 // state directory, running or not. As root with a directory of another user, it becomes that user first.
 int key_command(const KeyArguments& arguments);
-void add_key_command(CLI::App& app, Commands& commands);
+void add_key_command(App& app, Commands& commands);
 
 }  // namespace cove::cli

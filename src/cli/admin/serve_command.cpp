@@ -1,6 +1,5 @@
 #include "cli/admin/serve_command.hpp"
 
-#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <memory>
 
@@ -43,14 +42,14 @@ int routes_command(bool json) {
   return put ? 0 : 1;
 }
 
-void add_serve_command(CLI::App& app, Commands& commands) {
+void add_serve_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("serve", "Run a server that offers sandboxes over HTTP");
   const auto flags = std::make_shared<ConfigFlags>();
   flags->describe(*command);
   commands.push_back({command, [flags](const AfterDashes&) { return serve_command(*flags); }});
 }
 
-void add_routes_command(CLI::App& app, Commands& commands) {
+void add_routes_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("routes", "List every HTTP route of the server");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print a JSON array instead of a table");

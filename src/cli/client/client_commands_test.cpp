@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 
 #include "cli/client/client_options.hpp"
@@ -98,29 +97,31 @@ TEST(ClientOptions, RefuseWhatCannotBeSent) {
 }
 
 TEST(Completion, KnowsEveryCommandAndOptionThereIs) {
-  CLI::App app("", "cove");
+  App app("", "cove");
   Commands commands;
   add_client_commands(app, commands);
   ASSERT_GT(commands.size(), 12U);
   for (const auto& script : {bash_completion(app), zsh_completion(app)}) {
-    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      EXPECT_THAT(script, HasSubstr("'" + command->get_name() + "')"));
-      for (const auto* option : command->get_options({})) {
-        for (const auto& name : option->get_lnames()) EXPECT_THAT(script, HasSubstr("--" + name));
+    for (const auto* command : app.subcommands()) {
+      EXPECT_THAT(script, HasSubstr("'" + command->name() + "')"));
+      for (const auto& option : command->options()) {
+        for (const auto& name : option.names) EXPECT_THAT(script, HasSubstr(name));
       }
     }
   }
 }
 
 TEST(Completion, OfFishKnowsEveryCommandAndOptionToo) {
-  CLI::App app("", "cove");
+  App app("", "cove");
   Commands commands;
   add_client_commands(app, commands);
   const auto script = fish_completion(app);
-  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    EXPECT_THAT(script, HasSubstr("-a '" + command->get_name() + "'"));
-    for (const auto* option : command->get_options({})) {
-      for (const auto& name : option->get_lnames()) EXPECT_THAT(script, HasSubstr("-l " + name + " "));
+  for (const auto* command : app.subcommands()) {
+    EXPECT_THAT(script, HasSubstr("-a '" + command->name() + "'"));
+    for (const auto& option : command->options()) {
+      for (const auto& name : option.names) {
+        if (name.starts_with("--")) EXPECT_THAT(script, HasSubstr("-l " + name.substr(2) + " "));
+      }
     }
   }
 }
@@ -137,11 +138,10 @@ TEST(Flags, StandForTheFieldsOfTheServersSentences) {
 }
 
 TEST(Help, TeachesWithExamples) {
-  CLI::App app("", "cove");
+  App app("", "cove");
   Commands commands;
   add_client_commands(app, commands);
-  for (const auto& command : commands)
-    EXPECT_THAT(command.app->get_footer(), HasSubstr("Example")) << command.app->get_name();
+  for (const auto& command : commands) EXPECT_THAT(command.app->footer(), HasSubstr("Example")) << command.app->name();
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 
@@ -25,15 +24,6 @@ namespace cove::cli {
 namespace json = boost::json;
 
 namespace {
-
-class UsageLine : public CLI::Formatter {
- public:
-  UsageLine(std::string name, std::string words) : text_(fmt::format("Usage: cove {} [OPTIONS] {}\n", name, words)) {}
-  std::string make_usage(const CLI::App*, std::string) const override { return text_; }
-
- private:
-  std::string text_;
-};
 
 void put_pretty(const json::value& value, std::string indent, std::string& out) {
   const auto deeper = indent + "  ";
@@ -61,16 +51,16 @@ void put_pretty(const json::value& value, std::string indent, std::string& out) 
 
 }  // namespace
 
-void describe(CLI::App& command, ClientOptions& options, std::string words) {
-  const auto* above = command.get_parent();
-  const bool nested = above != nullptr && above->get_parent() != nullptr;
-  command.formatter(std::make_shared<UsageLine>(
-      nested ? fmt::format("{} {}", above->get_name(), command.get_name()) : command.get_name(), std::move(words)));
+void describe(App& command, ClientOptions& options, const std::string& words) {
+  const auto* above = command.parent();
+  const bool nested = above != nullptr && above->parent() != nullptr;
+  const auto name = nested ? fmt::format("{} {}", above->name(), command.name()) : command.name();
+  command.usage(fmt::format("Usage: cove {} [OPTIONS] {}\n", name, words));
   describe_server(command, options, {.url = "URL of the server", .key = "API key, if the server requires one"});
   command.add_flag("--json", options.json, "Print the server's JSON")->group("Output");
 }
 
-void describe_server(CLI::App& command, ClientOptions& options, const ServerHelp& help) {
+void describe_server(App& command, ClientOptions& options, const ServerHelp& help) {
   add_option_with_variable(command, "--url", options.url, help.url, "COVE_URL")->group("Server");
   // Its value is never shown: help texts end up in bug reports.
   add_option_with_variable(command, "--key", options.key, help.key, "COVE_API_KEY")->group("Server");
@@ -85,7 +75,7 @@ Result<client::Client> connect(const ClientOptions& options, const client::Waiti
   return client::Client({.address = std::move(*address), .key = options.key, .waiting = waiting});
 }
 
-void add_client_commands(CLI::App& app, Commands& commands) {
+void add_client_commands(App& app, Commands& commands) {
   add_sandbox_commands(app, commands);
   add_process_commands(app, commands);
   add_forward_command(app, commands);
@@ -205,7 +195,7 @@ Result<json::object> pairs(std::string_view option, const Words& texts) {
   return object;
 }
 
-CLI::Option* again(CLI::Option* option) {
+Option* again(Option* option) {
   return option->expected(1)->take_all()->allow_extra_args(false);
 }
 

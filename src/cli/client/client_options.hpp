@@ -10,10 +10,6 @@
 #include "client/http_client.hpp"
 #include "json/fields.hpp"
 
-namespace CLI {
-class Option;
-}
-
 namespace cove::cli {
 
 // The options of every command that talks to a server.
@@ -28,14 +24,14 @@ struct ServerHelp {
   const char* url;
   const char* key;
 };
-void describe_server(CLI::App& command, ClientOptions& options, const ServerHelp& help);
+void describe_server(App& command, ClientOptions& options, const ServerHelp& help);
 
 // `words` follows the options in the usage line.
-void describe(CLI::App& command, ClientOptions& options, std::string words);
+void describe(App& command, ClientOptions& options, const std::string& words);
 Result<client::Client> connect(const ClientOptions& options, const client::Waiting& waiting = {});
 
 // Every client command, in the order the help shows them.
-void add_client_commands(CLI::App& app, Commands& commands);
+void add_client_commands(App& app, Commands& commands);
 
 // A sentence of the server's with our flags in the place of its fields: --memory for memoryLimit.
 std::string in_flags(std::string_view sentence);
@@ -61,6 +57,6 @@ Result<std::string> code_from(const std::string& code, const std::string& file);
 // --timeout, if it was given, as the body's "timeoutSeconds".
 Result<> set_timeout(boost::json::object& body, const std::string& text);
 // Makes an option repeatable, with one value each time.
-CLI::Option* again(CLI::Option* option);
+Option* again(Option* option);
 
 }  // namespace cove::cli

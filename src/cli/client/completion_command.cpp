@@ -1,7 +1,5 @@
 #include "cli/client/completion_command.hpp"
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
 #include "cli/console.hpp"
@@ -29,34 +27,29 @@ std::string first_line(std::string text) {
   return text.substr(0, text.find('\n'));
 }
 
-void collect(const CLI::App& app, const std::string& path, std::vector<Level>& levels) {
+void collect(const App& app, const std::string& path, std::vector<Level>& levels) {
   Level level{.path = path, .valued = " ", .ids = "none"};
-  for (const auto* option : app.get_options({})) {
-    if (option->get_positional()) {
-      const auto name = option->get_name(true);
-      if (name == "id") level.ids = option->get_items_expected_max() > 1 ? "all" : "first";
+  for (const auto& option : app.options()) {
+    if (const auto& name = option.positional; !name.empty()) {
+      if (name == "id") level.ids = option.most_values > 1 ? "all" : "first";
       if (name == "source") level.ids = "paths";
       if (name == "kernel") level.second = "kernel ls";
       if (name == "process") level.second = "ps";
       if (name == "execution") level.second = "executions ls";
       continue;
     }
-    const auto add = [&](const std::string& name) {
-      level.options.push_back({name, first_line(option->get_description())});
-      if (option->get_items_expected_max() > 0) level.valued += name + " ";
-    };
-    for (const auto& name : option->get_snames()) add("-" + name);
-    for (const auto& name : option->get_lnames()) add("--" + name);
+    for (const auto& name : option.names) {
+      level.options.push_back({name, first_line(option.description)});
+      if (option.most_values > 0) level.valued += name + " ";
+    }
   }
-  const auto children = app.get_subcommands([](const CLI::App*) { return true; });
-  for (const auto* child : children)
-    level.commands.push_back({child->get_name(), first_line(child->get_description())});
+  const auto children = app.subcommands();
+  for (const auto* child : children) level.commands.push_back({child->name(), first_line(child->description())});
   levels.push_back(std::move(level));
-  for (const auto* child : children)
-    collect(*child, path.empty() ? child->get_name() : path + " " + child->get_name(), levels);
+  for (const auto* child : children) collect(*child, path.empty() ? child->name() : path + " " + child->name(), levels);
 }
 
-std::vector<Level> levels_of(const CLI::App& app) {
+std::vector<Level> levels_of(const App& app) {
   std::vector<Level> levels;
   collect(app, "", levels);
   return levels;
@@ -124,7 +117,7 @@ constexpr std::string_view kWalk = R"sh(  for ((i = 1; i < ${#before[@]}; i++));
 
 }  // namespace
 
-std::string bash_completion(const CLI::App& app) {
+std::string bash_completion(const App& app) {
   std::string text = "# bash completion for cove: source <(cove completion bash)\n" + value_functions() +
                      "_cove_level() {\n  case $1 in\n";
   for (const auto& level : levels_of(app)) {
@@ -171,7 +164,7 @@ complete -o default -F _cove cove
   return text;
 }
 
-std::string zsh_completion(const CLI::App& app) {
+std::string zsh_completion(const App& app) {
   std::string text = "#compdef cove\n# zsh completion for cove: source <(cove completion zsh), after compinit\n" +
                      value_functions() + "_cove_level() {\n  case $1 in\n";
   for (const auto& level : levels_of(app)) {
@@ -220,7 +213,7 @@ fi
   return text;
 }
 
-std::string fish_completion(const CLI::App& app) {
+std::string fish_completion(const App& app) {
   const auto quoted = [](const std::string& text) {
     std::string out = "'";
     for (const char c : text) out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
@@ -273,12 +266,12 @@ complete -c cove -e
   return text;
 }
 
-void add_completion_command(CLI::App& app, Commands& commands) {
+void add_completion_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("completion", "Print a shell completion script");
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->one_of({"bash", "zsh", "fish"})
       ->type_name("SHELL");
   command->footer(
       "Examples:\n"

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -257,8 +256,8 @@ Result<int> install(const InstallArguments& arguments) {
 }
 
 template <typename Arguments, typename Run>
-void add(Commands& commands, CLI::App* command, std::shared_ptr<Arguments> a, std::string words, Run run) {
-  describe(*command, *a, std::move(words));
+void add(Commands& commands, App* command, std::shared_ptr<Arguments> a, const std::string& words, Run run) {
+  describe(*command, *a, words);
   commands.push_back({command, [a, run](const AfterDashes&) {
                         const auto done = run(*a);
                         return done ? 0 : report_error(*a, done.error());
@@ -267,7 +266,7 @@ void add(Commands& commands, CLI::App* command, std::shared_ptr<Arguments> a, st
 
 }  // namespace
 
-void add_execution_commands(CLI::App& app, Commands& commands) {
+void add_execution_commands(App& app, Commands& commands) {
   auto* all = app.add_subcommand("executions", "Run code in a sandbox in the background");
   all->require_subcommand(1);
   all->footer(
@@ -275,7 +274,7 @@ void add_execution_commands(CLI::App& app, Commands& commands) {
       "  cove executions submit demo train.py --timeout 30m --callback https://example.org/done\n"
       "  cove executions submit demo -c 'def handler(event): return event[\"n\"] + 1' --event '{\"n\": 1}'\n"
       "  cove executions get demo x… --wait");
-  const auto name = [](CLI::App* command, ExecutionArguments& a) {
+  const auto name = [](App* command, ExecutionArguments& a) {
     command->add_option("id", a.id, "Sandbox id")->required();
     command->add_option("execution", a.execution, "Execution id, from cove executions ls")->required();
   };

@@ -5,6 +5,6 @@
 namespace cove::cli {
 
 // `executions` submit, ls, get, cancel; and `install`.
-void add_execution_commands(CLI::App& app, Commands& commands);
+void add_execution_commands(App& app, Commands& commands);
 
 }  // namespace cove::cli

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
 #include <list>
@@ -203,7 +202,7 @@ Result<> forward(const ForwardArguments& arguments) {
 
 }  // namespace
 
-void add_forward_command(CLI::App& app, Commands& commands) {
+void add_forward_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("forward", "Reach a server in a sandbox through a port of this machine");
   const auto a = std::make_shared<ForwardArguments>();
   command->add_option("id", a->id, "Sandbox id")->required();

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/clock.hpp"
@@ -208,7 +207,7 @@ int attach(ExecArguments arguments) {
 
 }  // namespace
 
-void add_kernel_commands(CLI::App& app, Commands& commands) {
+void add_kernel_commands(App& app, Commands& commands) {
   auto* all = app.add_subcommand("kernel", "Manage kernels: interpreters in a sandbox that keep their state");
   all->require_subcommand(1);
   all->footer(
@@ -216,12 +215,12 @@ void add_kernel_commands(CLI::App& app, Commands& commands) {
       "  cove kernel create demo\n"
       "  cove kernel exec demo k1 -c 'x = 6*7; x'\n"
       "  cove kernel vars demo k1");
-  const auto name = [](CLI::App* command, KernelArguments& a) {
+  const auto name = [](App* command, KernelArguments& a) {
     command->add_option("id", a.id, "Sandbox id")->required();
     command->add_option("kernel", a.kernel, "Kernel id, such as k1, from cove kernel ls")->required();
   };
-  const auto add = [&](CLI::App* command, const std::shared_ptr<KernelArguments>& a, std::string words, auto run) {
-    describe(*command, *a, std::move(words));
+  const auto add = [&](App* command, const std::shared_ptr<KernelArguments>& a, const std::string& words, auto run) {
+    describe(*command, *a, words);
     commands.push_back({command, [a, run](const AfterDashes&) {
                           const auto done = run(*a);
                           return done ? 0 : report_error(*a, done.error());

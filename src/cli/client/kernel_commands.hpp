@@ -5,6 +5,6 @@
 namespace cove::cli {
 
 // `kernel` create, ls, exec, vars, interrupt, restart, rm.
-void add_kernel_commands(CLI::App& app, Commands& commands);
+void add_kernel_commands(App& app, Commands& commands);
 
 }  // namespace cove::cli

@@ -1,6 +1,5 @@
 #include "cli/client/limit_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 
@@ -8,7 +7,7 @@
 
 namespace cove::cli {
 
-void describe(CLI::App& command, LimitOptions& options) {
+void describe(App& command, LimitOptions& options) {
   command.add_option("--memory", options.memory, "Memory, such as 512M or 1Gi")->group("Limits");
   command.add_option("--disk", options.disk, "Disk space, such as 256M; it is part of the memory")->group("Limits");
   command.add_option("--cpus", options.cpus, "Cores, such as 0.5 or 2")->group("Limits");

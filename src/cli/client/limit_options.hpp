@@ -4,10 +4,7 @@
 #include <string>
 
 #include "base/result.hpp"
-
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "cli/arguments.hpp"
 
 namespace cove::cli {
 
@@ -16,7 +13,7 @@ struct LimitOptions {
   std::string memory, disk, cpus, pids;
 };
 
-void describe(CLI::App& command, LimitOptions& options);
+void describe(App& command, LimitOptions& options);
 // The given limits as fields of a request. Errc::invalid names the option.
 Result<> set_limits(boost::json::object& body, const LimitOptions& options);
 

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <memory>
 #include <thread>
@@ -293,14 +292,14 @@ Result<> ps(const PsArguments& arguments) {
 
 }  // namespace
 
-void add_process_commands(CLI::App& app, Commands& commands) {
-  const auto common = [](CLI::App* command, const std::shared_ptr<ExecArguments>& a) {
+void add_process_commands(App& app, Commands& commands) {
+  const auto common = [](App* command, const std::shared_ptr<ExecArguments>& a) {
     command->prefix_command();  // from the command's name on, every word is its own
     command->add_option("id", a->id, "Sandbox id")->required();
     command->add_option("-w,--workdir", a->workdir, "Working directory in the sandbox (default /workspace)");
     again(command->add_option("-e,--env", a->environment, "Environment variable NAME=VALUE; repeatable"));
   };
-  const auto words = [](CLI::App* command, const AfterDashes& after) {
+  const auto words = [](App* command, const AfterDashes& after) {
     auto all = command->remaining();
     if (!all.empty() && after) all.emplace_back("--");  // the command was named before: they are its own
     if (after) all.insert(all.end(), after->begin(), after->end());

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
@@ -241,7 +240,7 @@ int told(const ClientOptions& options, const Result<>& done) {
 
 }  // namespace
 
-void add_sandbox_commands(CLI::App& app, Commands& commands) {
+void add_sandbox_commands(App& app, Commands& commands) {
   {
     auto* command = app.add_subcommand("create", "Create a sandbox and print its id");
     const auto a = std::make_shared<CreateArguments>();

@@ -5,6 +5,6 @@
 namespace cove::cli {
 
 // create, ls, inspect, touch, pause, resume, rm. 0: success; 1: the server refused, or did not answer.
-void add_sandbox_commands(CLI::App& app, Commands& commands);
+void add_sandbox_commands(App& app, Commands& commands);
 
 }  // namespace cove::cli

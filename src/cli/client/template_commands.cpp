@@ -1,7 +1,6 @@
 #include "cli/client/template_commands.hpp"
 
 #include <fcntl.h>
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <memory>
@@ -167,7 +166,7 @@ int told(const ClientOptions& options, const Result<>& done) {
   return done ? 0 : report_error(options, done.error());
 }
 
-void add_build(CLI::App& all, Commands& commands) {
+void add_build(App& all, Commands& commands) {
   auto* command = all.add_subcommand("build", "Build a template from Debian packages and print the build log");
   const auto a = std::make_shared<BuildArguments>();
   command->add_option("name", a->name, "Name of the template")->required();
@@ -196,7 +195,7 @@ void add_build(CLI::App& all, Commands& commands) {
 
 }  // namespace
 
-void add_template_commands(CLI::App& app, Commands& commands) {
+void add_template_commands(App& app, Commands& commands) {
   auto* all = app.add_subcommand("template", "Manage templates: the file systems that sandboxes start from");
   all->require_subcommand(1);
   all->footer("Examples:\n  cove template list\n  cove create demo --template science\n  cove template delete science");

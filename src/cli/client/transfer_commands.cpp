@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -260,7 +259,7 @@ Result<> download(client::Client& client, const DownloadArguments& arguments) {
 }
 
 template <typename Arguments>
-void add(Commands& commands, CLI::App* command, const char* words, std::shared_ptr<Arguments> a,
+void add(Commands& commands, App* command, const char* words, std::shared_ptr<Arguments> a,
          Result<> (*run)(client::Client&, const Arguments&)) {
   command->add_flag("-q,--quiet", a->quiet, "Show no progress bar")->group("Output");
   describe(*command, *a, words);
@@ -282,7 +281,7 @@ std::optional<RemotePath> remote_path(std::string_view text) {
   return RemotePath{.id = std::string(text.substr(0, colon)), .path = std::string(text.substr(colon + 1))};
 }
 
-void add_transfer_commands(CLI::App& app, Commands& commands) {
+void add_transfer_commands(App& app, Commands& commands) {
   {
     auto* command = app.add_subcommand("cp", "Copy a file or directory into or out of a sandbox");
     const auto a = std::make_shared<CopyArguments>();

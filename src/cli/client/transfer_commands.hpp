@@ -9,7 +9,7 @@
 namespace cove::cli {
 
 // cp, upload, download.
-void add_transfer_commands(CLI::App& app, Commands& commands);
+void add_transfer_commands(App& app, Commands& commands);
 
 // "ID:PATH", one side of a copy. None for a local path; a name with a colon is local if it starts with ./ or /, or has
 // a slash before the colon.

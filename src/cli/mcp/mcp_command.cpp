@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <filesystem>
 #include <thread>
@@ -183,12 +182,12 @@ void heed_flags(McpArguments& arguments, bool url_given) {
   if (!url_given && (!arguments.state_dir.empty() || !arguments.config_file.empty())) arguments.server.url.clear();
 }
 
-void describe_state_dir(CLI::App& command, McpArguments& arguments) {
+void describe_state_dir(App& command, McpArguments& arguments) {
   command.add_option("--state-dir", arguments.state_dir,
                      "State directory of the background server, without --url (default " + state_dir_of({}) + ")");
 }
 
-void describe_servers(CLI::App& command, McpArguments& arguments) {
+void describe_servers(App& command, McpArguments& arguments) {
   cli::describe_server(command, arguments.server,
                        {.url = "Use this server, instead of starting one in the background",
                         .key = "API key, if that server requires one"});
@@ -199,7 +198,7 @@ void describe_servers(CLI::App& command, McpArguments& arguments) {
 
 }  // namespace
 
-void add_mcp_command(CLI::App& app, Commands& commands) {
+void add_mcp_command(App& app, Commands& commands) {
   auto arguments = std::make_shared<McpArguments>();
   auto* mcp = app.add_subcommand("mcp", "Serve the Model Context Protocol (MCP) over standard input and output");
   mcp->footer(
@@ -223,8 +222,8 @@ void add_mcp_command(CLI::App& app, Commands& commands) {
   describe_state_dir(*stop, *arguments);
   commands.push_back({.app = mcp, .run = [arguments, mcp, config, stop](const AfterDashes&) {
                         heed_flags(*arguments, mcp->count("--url") + config->count("--url") > 0);
-                        if (*config) return print_config(*arguments);
-                        if (!*stop) return speak(*arguments);
+                        if (config->called()) return print_config(*arguments);
+                        if (!stop->called()) return speak(*arguments);
                         const auto stopped = stop_private_server(state_dir_of(*arguments));
                         return stopped ? 0 : report_error(arguments->server, stopped.error());
                       }});

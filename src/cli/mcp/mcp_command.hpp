@@ -7,7 +7,7 @@
 namespace cove::cli {
 
 // `cove mcp`: the MCP server that clients start as a program and talk to over pipes.
-void add_mcp_command(CLI::App& app, Commands& commands);
+void add_mcp_command(App& app, Commands& commands);
 
 // What `cove mcp config` prints: the settings for a client.
 struct McpConfig {

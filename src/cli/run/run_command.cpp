@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
@@ -280,7 +279,7 @@ int run_command(const RunOptions& options) {
   return Run(options).execute();
 }
 
-void add_run_command(CLI::App& app, Commands& commands) {
+void add_run_command(App& app, Commands& commands) {
   auto* command = app.add_subcommand("run", "Run a program in a sandbox of its own, and leave nothing behind");
   const auto arguments = std::make_shared<RunArguments>();
   describe(*command, *arguments);

@@ -9,6 +9,6 @@ namespace cove::cli {
 int run_command(const RunOptions& options);
 
 // The subcommand; usage errors are 125.
-void add_run_command(CLI::App& app, Commands& commands);
+void add_run_command(App& app, Commands& commands);
 
 }  // namespace cove::cli

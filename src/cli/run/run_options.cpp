@@ -1,6 +1,5 @@
 #include "cli/run/run_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,16 +12,6 @@ namespace cove::cli {
 namespace {
 
 constexpr std::uint64_t kMiB = 1U << 20;
-
-class RunFormatter : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: cove run [OPTIONS] -c CODE [ARGS…]    run CODE (--lang says in what, default python)\n"
-           "       cove run [OPTIONS] FILE [ARGS…]       run a file; its name tells the language\n"
-           "       cove run [OPTIONS] - [ARGS…]          the program comes on standard input\n"
-           "       cove run [OPTIONS] -- CMD [ARGS…]     run any command\n";
-  }
-};
 
 // "thing: what is wrong": the error names the option.
 template <typename T>
@@ -85,10 +74,14 @@ Result<HostFile> file_out(const std::string& workdir, const std::string& text) {
 
 }  // namespace
 
-void describe(CLI::App& command, RunArguments& arguments) {
+void describe(App& command, RunArguments& arguments) {
   command.prefix_command();
-  command.formatter(std::make_shared<RunFormatter>());
-  const auto group = [&](CLI::Option* option, const char* name) { option->group(name); };
+  command.usage(
+      "Usage: cove run [OPTIONS] -c CODE [ARGS…]    run CODE (--lang says in what, default python)\n"
+      "       cove run [OPTIONS] FILE [ARGS…]       run a file; its name tells the language\n"
+      "       cove run [OPTIONS] - [ARGS…]          the program comes on standard input\n"
+      "       cove run [OPTIONS] -- CMD [ARGS…]     run any command\n");
+  const auto group = [&](Option* option, const char* name) { option->group(name); };
   group(command.add_option("-l,--lang", arguments.language,
                            "Language: python, javascript, bash, … (an unknown name lists them)"),
         "What to run");

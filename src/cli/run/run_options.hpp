@@ -7,11 +7,8 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/arguments.hpp"
 #include "jail/plan.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace cove::cli {
 
@@ -43,7 +40,7 @@ struct RunOptions {
   bool allow_degraded = false;
 };
 
-// The raw texts CLI11 fills; `checked` turns them into RunOptions.
+// The raw texts of the command line; `checked` turns them into RunOptions.
 struct RunArguments {
   std::string language;
   std::vector<std::string> code;
@@ -67,7 +64,7 @@ struct RunArguments {
   bool allow_degraded = false;
 };
 
-void describe(CLI::App& command, RunArguments& arguments);
+void describe(App& command, RunArguments& arguments);
 // `words` is what followed the options; `is_command` whether a -- stood before them.
 Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::string> words, bool is_command);
 

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <ctime>
 #include <filesystem>
@@ -48,7 +46,7 @@ struct Options {
   std::string log_level = "WARNING";
 };
 
-void describe(CLI::App& app, Options& options) {
+void describe(App& app, Options& options) {
   app.add_option("script_path", options.script,
                  "Python script with a function handler(event) or handler(event, context)")
       ->required();
@@ -57,14 +55,14 @@ void describe(CLI::App& app, Options& options) {
   auto* context =
       app.add_option("-c,--context", options.context, "What it is told about its call, as JSON (default {})");
   app.add_option("--context-file", options.context_file, "A file with that JSON")->excludes(context);
-  app.add_option("-t,--timeout", options.timeout, "Seconds it may take (default 300)")->check(CLI::Range(1, 3600));
+  app.add_option("-t,--timeout", options.timeout, "Seconds it may take (default 300)")->between(1, 3600);
   app.add_flag("-v,--verbose", options.verbose, "Show everything that is known");
   app.add_flag("-q,--quiet", options.quiet, "Show the result alone");
   app.add_flag("-p,--profile", options.profile, "Show time and memory");
   app.add_option("-o,--output", options.output, "Write the result to a file as well");
-  app.add_option("--format", options.format, "pretty, json or yaml")->check(CLI::IsMember({"pretty", "json", "yaml"}));
+  app.add_option("--format", options.format, "pretty, json or yaml")->one_of({"pretty", "json", "yaml"});
   app.add_option("--log-level", options.log_level, "Taken and without effect: nothing is logged")
-      ->check(CLI::IsMember({"DEBUG", "INFO", "WARNING", "ERROR"}));
+      ->one_of({"DEBUG", "INFO", "WARNING", "ERROR"});
   app.set_version_flag("--version", "sandbox-run 1.0.0");
 }
 
@@ -251,19 +249,16 @@ Attempt<int> execute(const Options& options) {
 }  // namespace
 
 int sandbox_run_command(Words words) {
-  CLI::App app("Calls the handler of a Python script once, in a sandbox of its own", "sandbox-run");
+  App app("Calls the handler of a Python script once, in a sandbox of its own", "sandbox-run");
   Options options;
   describe(app, options);
-  try {
-    std::ranges::reverse(words);  // CLI11 takes its words from the back
-    app.parse(words);
-  } catch (const CLI::Success& shown) {  // --help, --version
-    return app.exit(shown);
-  } catch (const CLI::ParseError& error) {
+  const auto parsed = app.parse(words);
+  if (!parsed) {
     [[maybe_unused]] const auto told =
-        write_all(STDERR_FILENO, fmt::format("sandbox-run: error: {} (--help shows how)\n", error.what()));
+        write_all(STDERR_FILENO, fmt::format("sandbox-run: error: {} (--help shows how)\n", parsed.error().message));
     return kUsage;
   }
+  if (*parsed == Parsed::shown) return 0;
   const auto status = execute(options);
   if (status) return *status;
   [[maybe_unused]] const auto told = write_all(STDERR_FILENO, fmt::format("Error: {}\n", status.error().message));
