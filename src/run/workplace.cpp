@@ -18,10 +18,11 @@ Result<> admit_background(sandbox::Core& core, const Principal& principal) {
   return core.admission.begin_background(principal.tenant, core.authority.allowance(principal).executions);
 }
 
-jail::Limits default_limits(const config::Config& config) {
+jail::Limits default_limits(const config::Config& config, std::uint64_t memory_bytes) {
   const auto& limits = config.sandbox;
-  return {.memory_bytes = limits.memory_bytes,
-          .disk_bytes = std::min(limits.disk_for(limits.memory_bytes), sandbox::most_disk_bytes(limits.memory_bytes)),
+  const auto memory = memory_bytes != 0 ? memory_bytes : limits.memory_bytes;
+  return {.memory_bytes = memory,
+          .disk_bytes = std::min(limits.disk_for(memory), sandbox::most_disk_bytes(memory)),
           .inodes = limits.inodes,
           .pids = limits.pids,
           .cpu_millis = limits.cpu_millis};

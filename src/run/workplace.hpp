@@ -26,7 +26,8 @@ async::Task<Result<sandbox::Admission::Ticket>> admit(sandbox::Core& core, Calle
 Result<> admit_background(sandbox::Core& core, const Principal& principal);
 
 // The default limits of a sandbox.
-jail::Limits default_limits(const config::Config& config);
+// `memory_bytes`: another size than the usual one, which the disk space follows; 0: the usual one.
+jail::Limits default_limits(const config::Config& config, std::uint64_t memory_bytes = 0);
 
 // A sandbox for one run: not listed, not stored, destroyed with its lease.
 struct Throwaway {

@@ -70,9 +70,8 @@ def test_a_long_answer_is_its_beginning_its_end_and_a_link_to_what_is_kept(today
 
 
 def test_the_size_of_an_answer_is_a_setting(fresh_server):
-    with fresh_server("--mcp-answer-text=2K") as server:
-        result = run(Legacy(server), "print('x' * 100_000)")
-        assert len(json.dumps(result)) < 8000
+    result = run(Legacy(fresh_server("--mcp-answer-text=2K")), "print('x' * 100_000)")
+    assert len(json.dumps(result)) < 8000
 
 
 def test_all_languages_of_a_connection_share_a_workspace(today):

@@ -11,7 +11,7 @@ from kernels import Kernel
 from newborns import warm
 from server import Server, at
 
-MEMORY = 512 << 20  # of a sandbox by default
+MEMORY = 1 << 30  # of a sandbox by default
 
 
 def shell(script, *options, **keywords):
@@ -88,7 +88,7 @@ def test_options_of_ones_own_for_node_are_kept_and_win():
     heap, _ = json.loads(run_json("--env", "NODE_OPTIONS=--max-old-space-size=100", "--lang", "javascript", "-c", NODE).out)
     assert heap < 200 << 20
     done = run_json("--env", "NODE_OPTIONS=--no-warnings", "--lang", "javascript", "-c", NODE + "\nconsole.log(process.env.NODE_OPTIONS)")
-    assert done.out.endswith("--max-old-space-size=384 --no-warnings\n") and json.loads(done.out.splitlines()[0])[0] < MEMORY
+    assert done.out.endswith("--max-old-space-size=768 --no-warnings\n") and json.loads(done.out.splitlines()[0])[0] < MEMORY
 
 
 JAVA = """
@@ -145,8 +145,8 @@ def test_free_tells_the_memory_of_the_sandbox():
     lines = [line.split() for line in shell("free -b", "--memory", "256M").out.splitlines()]
     total, used, left = map(int, lines[1][1:4])
     assert total == 256 << 20 and 0 < used < 64 << 20 and used + left <= total and lines[2] == ["Swap:", "0", "0", "0"]
-    assert "512Mi" in shell("free -h").out
-    assert re.search(r"^Mem: +512 ", shell("free -m").out, re.M)
+    assert "1.0Gi" in shell("free -h").out
+    assert re.search(r"^Mem: +1024 ", shell("free -m").out, re.M)
 
 
 def test_files_count_as_memory():
@@ -175,7 +175,7 @@ def test_a_command_line_cannot_break_the_table():
 
 def test_top_uptime_and_lscpu_answer():
     top = shell("top -b -n1").out
-    assert re.match(r"top - \d\d:\d\d:\d\d up ", top) and "MiB Mem :    512.0 total" in top and "init" in top
+    assert re.match(r"top - \d\d:\d\d:\d\d up ", top) and "MiB Mem :   1024.0 total" in top and "init" in top
     assert re.fullmatch(r" \d\d:\d\d:\d\d up 0 min,  0 users,  load average: \d\.\d\d, \d\.\d\d, \d\.\d\d\n", shell("uptime").out)
     assert re.search(r"^CPU\(s\): +1$", shell("lscpu").out, re.M)
 

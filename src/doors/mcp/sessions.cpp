@@ -34,11 +34,7 @@ sandbox::CreateRequest request_for(const config::Config& config, const std::stri
   request.name = std::move(name);
   request.ttl = idle;
   request.labels_json = kLabels;
-  request.limits = run::default_limits(config);
-  if (memory_bytes != 0) {
-    request.limits.memory_bytes = memory_bytes;
-    request.limits.disk_bytes = std::min(config.sandbox.disk_bytes, sandbox::most_disk_bytes(memory_bytes));
-  }
+  request.limits = run::default_limits(config, memory_bytes);
   return request;
 }
 
