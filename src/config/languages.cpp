@@ -37,6 +37,7 @@ struct OwnTool {
   std::array<std::string_view, 2> needs;
 };
 constexpr auto kOwnTools = std::to_array<OwnTool>({{.command = "/cove/bin/javarun", .needs = {"java", "javac"}},
+                                                   {.command = "/cove/bin/phprun", .needs = {"php", "grep"}},
                                                    {.command = "/cove/bin/tsx", .needs = {"esbuild", "node"}}});
 
 bool on_path(std::string_view program, const CanRun& can_run) {

@@ -15,7 +15,7 @@ namespace {
 // "--memory 1G gives more". `option` is the same for `cove run` and `cove create`; `field` is the API's.
 std::string next_step(Remedy remedy, std::string_view option, std::string_view value, std::string_view field) {
   if (remedy == Remedy::run_option) return fmt::format("{} {} gives more", option, value);
-  return fmt::format("a sandbox made with {} {} ({}) has more", option, value, field);
+  return fmt::format("cove update {} {} (API: {}) gives more", option, value, field);
 }
 
 std::string about_memory(const Evidence& evidence, const RunFacts& facts) {

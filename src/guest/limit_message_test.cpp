@@ -32,7 +32,7 @@ TEST(LimitMessage, TellsOfAKilledProcessBesideTheProgramsOwnStatus) {
 
 TEST(LimitMessage, TellsOfAKilledProcessBesideACell) {
   EXPECT_EQ(killed_beside(1, {.limits = kLimits}),
-            "a process was killed: memory limit 512M reached; a sandbox made with --memory 1G (memoryLimit) has more");
+            "a process was killed: memory limit 512M reached; cove update --memory 1G (API: memoryLimit) gives more");
 }
 
 TEST(LimitMessage, SaysThatFilesAreMemoryWhenTheyHoldMuchOfIt) {
@@ -53,7 +53,7 @@ TEST(LimitMessage, TellsBytesFilesAndFileSizeApart) {
 
 TEST(LimitMessage, NamesWhatTheApiCallsItInASandbox) {
   EXPECT_EQ(line({.exit_seen = true, .exit_code = 1, .pids_refused = 4}, {.limits = kLimits}),
-            "failed: process limit 64 reached (4 more refused); a sandbox made with --pids 128 (pidsLimit) has more");
+            "failed: process limit 64 reached (4 more refused); cove update --pids 128 (API: pidsLimit) gives more");
 }
 
 TEST(LimitMessage, NamesTheSignalOfACrashAndNothingElse) {

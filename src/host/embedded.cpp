@@ -16,6 +16,8 @@ extern const char cove_embedded_javarun[];
 extern const char cove_embedded_javarun_end[];
 extern const char cove_embedded_javascript[];
 extern const char cove_embedded_javascript_end[];
+extern const char cove_embedded_phprun[];
+extern const char cove_embedded_phprun_end[];
 extern const char cove_embedded_python[];
 extern const char cove_embedded_python_end[];
 extern const char cove_embedded_zygote[];
@@ -66,10 +68,11 @@ std::vector<EmbeddedFile> embedded_runtimes() {
 }
 
 std::span<const EmbeddedTool> embedded_tools() {
-  static const std::array<EmbeddedTool, 7> tools{
+  static const std::array<EmbeddedTool, 8> tools{
       {{.name = "connect", .content = between(cove_embedded_connect, cove_embedded_connect_end)},
        {.name = "files", .content = between(cove_embedded_files, cove_embedded_files_end)},
        {.name = "javarun", .content = between(cove_embedded_javarun, cove_embedded_javarun_end)},
+       {.name = "phprun", .content = between(cove_embedded_phprun, cove_embedded_phprun_end)},
        {.name = "stand-in-facts", .content = between(cove_embedded_stand_in_facts, cove_embedded_stand_in_facts_end)},
        {.name = "stand-in-runtimes",
         .content = between(cove_embedded_stand_in_runtimes, cove_embedded_stand_in_runtimes_end)},

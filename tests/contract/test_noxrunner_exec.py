@@ -210,7 +210,7 @@ def test_a_command_whose_child_was_killed_for_memory_keeps_its_own_exit_code(ser
     assert (result["exitCode"], result["reason"], result["stdout"], result.get("signal")) == (status, reason, "still here\n", None)
     assert result["oomKills"] == 1
     assert result["note"].startswith("a process was killed: memory limit 96M reached (peak ")
-    assert result["note"].endswith(f"the program went on and exited with status {status}; a sandbox made with --memory 192M (memoryLimit) has more")
+    assert result["note"].endswith(f"the program went on and exited with status {status}; cove update --memory 192M (API: memoryLimit) gives more")
     after = server.sh(name, "exit 4")
     assert (after["exitCode"], after["reason"]) == (4, "exited") and not {"oomKills", "note"} & set(after), "only who met it is told of it"
     server.delete(at(name))
@@ -220,7 +220,7 @@ def test_a_full_disk_and_too_many_files_are_told_apart(server):
     name = server.create(memoryLimit="128Mi", ephemeralStorageLimit="8Mi")
     full = server.sh(name, "dd if=/dev/zero of=big bs=1M count=20")
     assert (full["exitCode"], full["reason"]) == (1, "disk") and "No space left on device" in full["stderr"]
-    assert full["note"] == "failed: disk limit 8M reached; delete files, or a sandbox made with --disk 16M (ephemeralStorageLimit) has more"
+    assert full["note"] == "failed: disk limit 8M reached; delete files, or cove update --disk 16M (API: ephemeralStorageLimit) gives more"
     server.sh(name, "rm big")
     many = server.exec(name, "python3", "-c", "for n in range(100000): open(f'f{n}', 'w').close()")
     assert (many["exitCode"], many["reason"]) == (1, "disk") and many["note"].startswith("failed: file limit "), many

@@ -182,3 +182,8 @@ def test_java_runs_under_the_default_limits():
 def test_javascript_has_modules_promises_and_workers():
     run = run_json("--lang", "javascript", "-c", "const { Worker } = require('worker_threads');\nnew Worker('require(\"worker_threads\").parentPort.postMessage(42)', { eval: true }).on('message', m => console.log(m));")
     assert (run.status, run.out) == (0, "42\n")
+
+
+def test_php_without_its_mark_is_code():
+    assert run_json("--lang", "php", "-c", 'echo "hello ", 6*7, " $argv[1]\\n";', "--", "there").out == "hello 42 there\n"
+    assert run_json("--lang", "php", "-c", "text <?php echo 1; ?> more").out == "text 1 more"
