@@ -21,6 +21,7 @@
 #include "base/names.hpp"
 #include "base/text.hpp"
 #include "base/umask.hpp"
+#include "base/units.hpp"
 #include "builder/assemble.hpp"
 #include "builder/bootstrap.hpp"
 #include "builder/inside.hpp"
@@ -35,6 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPartial = ".partial-";
 constexpr const char* kGone = ".gone-";
+constexpr std::chrono::milliseconds kMeasureInterval{1000};
 constexpr int kPolite = 10;  // sandboxes come first
 
 struct Order {
@@ -71,12 +73,14 @@ class Builder {
   Result<> do_inside(const std::string& directory, Until until, const std::function<Result<>()>& work);
   Result<> bootstrap(const std::string& partial, const Order& order);
   Result<> wait_for(Inside& inside, Until until, std::string_view what);
+  Result<> check_size();
   Result<> erase(const std::string& name);
 
   Job job_;
   std::string directory_;
   host::Identity identity_;
   Clock::time_point until_ = Clock::now() + std::chrono::hours(1);
+  Clock::time_point measure_at_{};
 };
 
 void say(int answer, std::string_view line) {
@@ -89,14 +93,29 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// Looking takes a while in a large tree: it is done at most for a tenth of the time.
+Result<> Builder::check_size() {
+  const auto begun = Clock::now();
+  if (job_.request.max_bytes == 0 || begun < measure_at_) return {};
+  const auto bytes = disk_usage(path(kPartial));
+  measure_at_ = Clock::now() + std::max<Clock::duration>(kMeasureInterval, (Clock::now() - begun) * 10);
+  if (bytes <= job_.request.max_bytes) return {};
+  return fail(
+      Errc::over_limit,
+      fmt::format("the build took {} on disk, more than templates.build_size ({}), and was ended: ask for fewer "
+                  "packages, or have the setting raised",
+                  format_size(bytes), format_size(job_.request.max_bytes)));
+}
+
 Result<> Builder::wait_for(Inside& inside, Until until, std::string_view what) {
   while (until == Until::wanted) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until_ - Clock::now()).count();
     if (left <= 0) return fail(Errc::over_limit, "the build took longer than it may, and was ended");
     pollfd fds[] = {{.fd = inside.pidfd(), .events = POLLIN, .revents = 0},
                     {.fd = job_.answer.get(), .events = 0, .revents = 0}};
-    if (::poll(fds, 2, static_cast<int>(std::min<std::int64_t>(left, 60'000))) < 0 && errno != EINTR)
+    if (::poll(fds, 2, static_cast<int>(std::min<std::int64_t>(left, kMeasureInterval.count()))) < 0 && errno != EINTR)
       return fail_errno(errno, "poll");
+    COVE_CHECK(check_size());
     if (fds[1].revents != 0) return fail(Errc::conflict, "the build was cancelled");
     if (fds[0].revents != 0) break;
   }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -98,6 +99,20 @@ Result<> remove_tree(const std::string& path) {
   }
   if (failed) return fail_errno(failed.value(), "remove {}", path);
   return {};
+}
+
+std::uint64_t disk_usage(const std::string& directory) {
+  std::string path = directory;
+  char* const roots[] = {path.data(), nullptr};
+  const std::unique_ptr<FTS, int (*)(FTS*)> tree(::fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, nullptr),
+                                                 &::fts_close);
+  std::uint64_t bytes = 0;
+  while (const auto* entry = tree ? ::fts_read(tree.get()) : nullptr) {
+    const bool known = entry->fts_info == FTS_D || entry->fts_info == FTS_F || entry->fts_info == FTS_SL ||
+                       entry->fts_info == FTS_DEFAULT;
+    if (known) bytes += static_cast<std::uint64_t>(entry->fts_statp->st_blocks) * 512;
+  }
+  return bytes;
 }
 
 }  // namespace cove::builder

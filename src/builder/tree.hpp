@@ -22,6 +22,9 @@ Result<> walk(const std::string& directory, const std::function<Result<>(const E
 // Takes away what a sandbox must never find, whatever packages brought: setuid and setgid bits, file capabilities,
 // devices, pipes and sockets. Returns the bytes that what is left takes on disk.
 Result<std::uint64_t> disarm(const std::string& directory);
+// The bytes that everything below takes on disk. Others may change it meanwhile, and what cannot be looked at is not
+// counted.
+std::uint64_t disk_usage(const std::string& directory);
 // The directory and everything below it.
 Result<> give_to(const std::string& directory, uid_t uid, gid_t gid);
 // Also what is not there.

@@ -41,6 +41,27 @@ std::string suggestion(std::string_view name) {
   return best.empty() ? "" : fmt::format("; did you mean {}?", best);
 }
 
+// Why other servers could not be found under this address; "" if nothing is wrong with its form.
+std::string_view wrong_base_url(std::string_view url) {
+  const bool tls = url.starts_with("https://");
+  if (!tls && !url.starts_with("http://")) return "it must begin with http:// or https://";
+  if (std::ranges::any_of(url, [](char c) { return c <= ' ' || c >= 0x7f; }))
+    return "it has a blank, or a character outside ASCII";
+  if (url.find_first_of("?#") != url.npos) return "it may have no query and no fragment";
+  url.remove_prefix(std::string_view(tls ? "https://" : "http://").size());
+  auto host = url.substr(0, url.find('/'));
+  if (host.find('@') != host.npos) return "it must not have a user or password";
+  const auto bracket = host.find(']');
+  if (const auto colon = host.find(':', bracket == host.npos ? 0 : bracket); colon != host.npos) {
+    const auto port = host.substr(colon + 1);
+    if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos ||
+        std::stoi(std::string(port)) < 1 || std::stoi(std::string(port)) > 65535)
+      return "the port must be 1 to 65535";
+    host = host.substr(0, colon);
+  }
+  return host.empty() ? "it has no host" : "";
+}
+
 // Collects values and errors, so that all errors are reported at once.
 class Loader {
  public:
@@ -188,6 +209,9 @@ void Loader::check_together() {
                                                      !index.starts_with("http://") && !index.starts_with("https://"))
     report("dependencies.index", sources_["dependencies.index"],
            fmt::format("'{}' is neither \"public\" nor an http or https URL", index));
+  if (const auto& url = config.workspace.efast_url; !url.empty() && !wrong_base_url(url).empty())
+    report("workspace.efast_url", sources_["workspace.efast_url"],
+           fmt::format("'{}' is no address of a document store: {}", url, wrong_base_url(url)));
   // Files live in the sandbox's memory: if both limits were equal, a full disk would kill it instead of failing a
   // write.
   if (sandbox.disk_bytes >= sandbox.memory_bytes && !invalid_.contains("sandbox.disk") &&

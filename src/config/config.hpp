@@ -98,6 +98,7 @@ struct ExecuteLimits {
 // Roots that are built from packages.
 struct TemplateLimits {
   std::chrono::milliseconds build_timeout{};
+  std::uint64_t build_size_bytes = 0;  // on disk, while it is built
   bool operator==(const TemplateLimits&) const = default;
 };
 

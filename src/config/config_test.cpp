@@ -322,6 +322,18 @@ TEST(Load, UnderstandsTheVariablesOfWorkspaceServers) {
   EXPECT_EQ(with({}).workspace.efast_url, "http://efast-private:9123");
 }
 
+TEST(Load, RefusesADocumentStoreThatNobodyCouldFind) {
+  for (const auto* url :
+       {"efast", "ftp://host/", "http://", "http://:80", "http://host:0", "http://host:99999", "http://host:x",
+        "http://a b/", "http://host/?q", "http://host/#f", "http://user:pass@host/"}) {
+    const auto loaded = load({.default_state_dir = "/x", .environment = {{"EFAST_DOWNLOADER_URL", url}}});
+    ASSERT_FALSE(loaded) << url;
+    EXPECT_THAT(loaded.error().message, testing::HasSubstr("workspace.efast_url (EFAST_DOWNLOADER_URL): ")) << url;
+  }
+  for (const auto* url : {"http://efast-private:9123", "https://documents.example/base/", "http://[::1]:80/x"})
+    EXPECT_TRUE(load({.default_state_dir = "/x", .environment = {{"EFAST_DOWNLOADER_URL", url}}})) << url;
+}
+
 TEST(Environment, HoldsOnlyWhatIsOurs) {
   ::setenv("COVE_TEST_ONLY", "a=b", 1);
   const auto found = cove_environment();

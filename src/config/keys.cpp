@@ -224,6 +224,8 @@ const auto& table() {
 
       {"templates.build_timeout", duration, "15m", live, [](Config& c) -> auto& { return c.templates.build_timeout; },
        "Longest time a template build may take", kSecond, kDay},
+      {"templates.build_size", size, "8G", live, [](Config& c) -> auto& { return c.templates.build_size_bytes; },
+       "Disk space a template build may take; one that takes more is ended", kMiB, 16 * kTiB},
 
       {"outbound.ca_file", text, "", restart, [](Config& c) -> auto& { return c.outbound.ca_file; },
        "CA certificates (PEM) to trust for outgoing https requests (default: the system's)"},

@@ -6,6 +6,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/text.hpp"
 #include "files/json.hpp"
 #include "files/names.hpp"
 
@@ -47,6 +48,7 @@ std::string to_json(const Entry& entry) {
   auto json = fmt::format(R"({{"path":{},"name":{},"type":"{}","size":{},"mode":"{}","mtime":"{}")",
                           json_string(entry.path), json_string(base_name(entry.path)), entry.type, entry.size,
                           format_mode(entry.mode), format_time(entry.mtime));
+  if (!valid_utf8(entry.path)) json += R"(,"not_utf8":true)";
   if (entry.type == "symlink") json += fmt::format(R"(,"target":{})", json_string(entry.target));
   return json + "}";
 }

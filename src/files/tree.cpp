@@ -63,13 +63,16 @@ Result<Listing> list_tree(const std::string& path, std::size_t depth, std::size_
   const std::string prefix = path == "/" ? path : path + "/";
   COVE_TRY(auto walk, Walk::start(std::move(*root)));
   Listing listing;
+  std::size_t bytes = 0;
   while (const auto* step = walk.next()) {
     if (step->event == Walk::Event::leaving) continue;
-    if (listing.entries.size() == max_entries) {
-      listing.truncated = true;
-      break;
+    const bool full = listing.left_out > 0 || listing.entries.size() == max_entries;
+    if (!full) {
+      auto entry = make_entry(prefix + std::string(step->path), step->dir_fd, step->name, step->st);
+      bytes += to_json(entry).size() + 1;
+      if (bytes <= kMaxListingBytes) listing.entries.push_back(std::move(entry));
     }
-    listing.entries.push_back(make_entry(prefix + std::string(step->path), step->dir_fd, step->name, step->st));
+    if (full || bytes > kMaxListingBytes) ++listing.left_out;
     // One that cannot be read is listed as it is, empty.
     if (S_ISDIR(step->st.st_mode) && step->depth < depth) static_cast<void>(walk.descend().has_value());
   }
@@ -84,7 +87,8 @@ std::string to_json(const Listing& listing) {
     if (json.back() == '}') json += ',';
     json += to_json(entry);
   }
-  return json + (listing.truncated ? R"(],"truncated":true})" : R"(],"truncated":false})");
+  if (listing.left_out == 0) return json + R"(],"truncated":false})";
+  return json + fmt::format(R"(],"truncated":true,"left_out":{}}})", listing.left_out);
 }
 
 Result<Entry> rename_path(const std::string& from, const std::string& to, Overwrite overwrite) {

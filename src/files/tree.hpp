@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,11 @@ Result<Entry> stat_path(const std::string& path);  // of a link, not of what it 
 
 struct Listing {
   std::vector<Entry> entries;  // sorted by path
-  bool truncated = false;
+  std::uint64_t left_out = 0;  // there are so many more
 };
-// What is below a directory, `depth` levels down, no link followed. Errc::invalid if it is none.
+inline constexpr std::size_t kMaxListingBytes = std::size_t{15} << 20;  // as JSON
+// What is below a directory, `depth` levels down, no link followed: as many entries as were asked for, and no more than
+// fit into kMaxListingBytes; the others are counted. Errc::invalid if it is no directory.
 Result<Listing> list_tree(const std::string& path, std::size_t depth, std::size_t max_entries);
 std::string to_json(const Listing& listing);
 

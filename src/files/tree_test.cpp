@@ -51,11 +51,11 @@ TEST(List, IsSortedByPathAndSaysWhenItIsCut) {
   EXPECT_EQ(list_tree(scratch.path(), 1, 10)->entries.size(), 3);
   const auto all = list_tree(scratch.path(), 9, 10);
   ASSERT_TRUE(all);
-  EXPECT_FALSE(all->truncated);
+  EXPECT_EQ(all->left_out, 0U);
   EXPECT_EQ(scratch.tree(), "a/ a-b a/deep/ a/deep/x loop->.");
   const auto cut = list_tree(scratch.path(), 9, 2);
-  EXPECT_TRUE(cut->truncated);
-  EXPECT_THAT(to_json(*cut), testing::EndsWith(R"(],"truncated":true})"));
+  EXPECT_EQ(cut->left_out, all->entries.size() - 2);
+  EXPECT_THAT(to_json(*cut), testing::EndsWith(fmt::format(R"(],"truncated":true,"left_out":{}}})", cut->left_out)));
   EXPECT_EQ(list_tree(scratch.at("a-b"), 1, 10).error().code, Errc::invalid);
   EXPECT_EQ(list_tree(scratch.at("missing"), 1, 10).error().code, Errc::not_found);
   EXPECT_EQ(to_json(Listing{}), R"({"entries":[],"truncated":false})");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kFirst = 1;
 constexpr char kLast = 2;
-constexpr std::size_t kHead = 256;
+constexpr std::size_t kHead = 1024;
 
 }  // namespace
 

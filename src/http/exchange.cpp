@@ -13,7 +13,7 @@
 namespace cove::http {
 namespace {
 
-constexpr std::size_t kChargedAnswer = std::size_t{64} << 10;  // what is smaller fits into the socket
+constexpr std::size_t kChargedAnswer = std::size_t{4} << 10;  // what is smaller is not worth counting
 
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
@@ -221,6 +221,14 @@ Task<Result<>> Exchange::write(std::string_view bytes) {
   const bool chunked = framing_ == Framing::chunked;
   const std::string size = chunked ? fmt::format("{:x}\r\n", bytes.size()) : std::string();
   const std::string_view end = chunked ? "\r\n" : "";
+  // Until the client has taken it. One that leaves too much lying is cut off: the head of the answer is out already.
+  auto unsent = connection_.shared_->budget.open(request_.principal.tenant);
+  if (bytes.size() > kChargedAnswer) {
+    if (auto charged = unsent.grow(bytes.size()); !charged) {
+      abort();
+      co_return charged;
+    }
+  }
   auto sent = co_await connection_.write({boost::asio::const_buffer(size.data(), size.size()),
                                           boost::asio::const_buffer(bytes.data(), bytes.size()),
                                           boost::asio::const_buffer(end.data(), end.size())});
@@ -276,7 +284,9 @@ Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket() {
                                 .handshake_timeout = options.linger_timeout,
                                 .write_timeout = options.write_timeout,
                                 .message_limit = options.websocket_message_limit,
-                                .still_valid = connection_.validity()};
+                                .still_valid = connection_.validity(),
+                                .unsent = [budget = connection_.shared_->budget, tenant = request_.principal.tenant](
+                                              std::uint64_t bytes) { return budget.take(tenant, bytes); }};
   auto socket = co_await upgrade(connection_.socket_->release(), request_, limits);
   if (socket) connection_.cut_websocket_ = (*socket)->cutter();
   co_return socket;

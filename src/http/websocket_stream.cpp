@@ -131,6 +131,12 @@ class BeastWebSocket : public WebSocket {
   };
 
   static Task<Result<>> send(std::shared_ptr<State> state, WebSocketOptions options, Kind kind, std::string_view data) {
+    const auto charge = options.unsent ? options.unsent(data.size()) : Result<Budget::Charge>();
+    if (!charge) {
+      boost::system::error_code ec;
+      state->stream.next_layer().close(ec);
+      co_return tl::unexpected<Error>(charge.error());
+    }
     while (state->writing) co_await state->written.wait();
     if (!state->stream.is_open()) co_return closed();
     const Turn turn(*state);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/budget.hpp"
 #include "base/result.hpp"
 #include "http/request.hpp"
 #include "http/response.hpp"
@@ -20,6 +21,8 @@ struct WebSocketOptions {
   std::size_t message_limit = 1 << 20;
   // Asked before each message is passed on: whether the client's credentials are still valid. Empty: always.
   std::function<bool()> still_valid = {};
+  // Counts a message that waits for the client to take it. An error ends the connection. Empty: nothing is counted.
+  std::function<Result<Budget::Charge>(std::uint64_t bytes)> unsent = {};
 };
 
 // The answer to a request that is not a handshake; nothing when it is one.

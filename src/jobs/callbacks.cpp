@@ -228,13 +228,16 @@ async::Task<> Callbacks::attempt(std::string id) {
                      {"X-Cove-Delivery", row.id},
                      {"X-Cove-Attempt", std::to_string(row.attempts + 1)},
                      {"X-Cove-Timestamp", timestamp}};
-  if (!row.secret.empty())
-    request.headers.emplace_back("X-Cove-Signature", "sha256=" + hmac_sha256_hex(row.secret, timestamp + "." + **body));
+  const auto secret = store_.secrets().open(row.id, row.secret);
+  if (secret && !secret->empty())
+    request.headers.emplace_back("X-Cove-Signature", "sha256=" + hmac_sha256_hex(*secret, timestamp + "." + **body));
   request.body = std::move(**body);
   body = std::optional<std::string>();
   ++counters_.attempts;
   Result<outbound::Response> answer = fail(Errc::invalid, "the URL is malformed");
-  if (auto url = outbound::parse_url(row.url)) {
+  if (!secret) {
+    answer = tl::unexpected<Error>(secret.error());  // never without the signature that was asked for
+  } else if (auto url = outbound::parse_url(row.url)) {
     request.url = std::move(*url);
     answer = co_await client_.send(std::move(request));
     // A long answer to a callback was an answer.

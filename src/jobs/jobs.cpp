@@ -80,8 +80,8 @@ Result<std::shared_ptr<Job>> Jobs::submit(std::shared_ptr<sandbox::Sandbox> sand
                           .kernel = request.kernel ? request.kernel->id() : "",
                           .code = std::move(request.code),
                           .created_unix_ms = unix_millis(),
-                          .callback_url = request.callback_url,
-                          .callback_secret = request.callback_secret};
+                          .callback_url = request.callback_url};
+  COVE_TRY(row.callback_secret, registry_.store().secrets().seal(row.id, request.callback_secret));
   json::object asked{{"timeoutSeconds", std::chrono::duration<double>(request.timeout).count()},
                      {"handler", request.event_json.has_value()}};
   asked["args"] = json::value_from(request.arguments);

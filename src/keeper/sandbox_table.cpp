@@ -82,4 +82,10 @@ std::uint32_t SandboxTable::free_device_set(std::uint32_t count) const {
   return 0;
 }
 
+Error creation_failure(const Sandbox& sandbox) {
+  if (sandbox.destroy_serial != 0 && sandbox.failure.sys_errno == 0)
+    return {.code = Errc::unavailable, .message = "the sandbox was destroyed while it was created"};
+  return fail_errno(sandbox.failure.sys_errno, "could not {}", jail::words_for(sandbox.failure.stage)).value();
+}
+
 }  // namespace cove::keeper

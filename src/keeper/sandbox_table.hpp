@@ -80,4 +80,7 @@ class SandboxTable {
   std::uint32_t next_number_ = 1;
 };
 
+// Why one that never ran was not made.
+Error creation_failure(const Sandbox& sandbox);
+
 }  // namespace cove::keeper

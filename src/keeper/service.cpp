@@ -228,6 +228,7 @@ void Service::read_report(Sandbox& sandbox) {
     sandbox.kill();
     return;
   }
+  if (sandbox.ending) return;  // a line that ends with the process says nothing
   sandbox.running = true;
   front_.send({.word = KeeperWord::created, .serial = sandbox.create_serial}, &sandbox);
 }
@@ -269,12 +270,6 @@ void Service::check_memory() {
 bool Service::finish(Sandbox& sandbox) {
   if (!sandbox.reaped) return false;
   wire::KeeperReply reply{.word = KeeperWord::gone, .serial = sandbox.destroy_serial};
-  if (!sandbox.running) {
-    reply.word = KeeperWord::failed;
-    reply.serial = sandbox.create_serial;
-    const auto stage = jail::words_for(sandbox.failure.stage);
-    wire::set_error(reply, fail_errno(sandbox.failure.sys_errno, "could not {}", stage).value());
-  }
   if (sandbox.cgroup) {
     const auto usage = sandbox.cgroup->usage();
     if (const auto removed = sandbox.cgroup->remove(); !removed && removed.error().code == Errc::unavailable) {
@@ -285,7 +280,13 @@ bool Service::finish(Sandbox& sandbox) {
     set_usage(reply, usage);
   }
   uids_.release(sandbox.uid);
-  if (sandbox.destroy_serial != 0 || !sandbox.running) front_.send(reply, &sandbox);
+  if (sandbox.destroy_serial != 0) front_.send(reply, &sandbox);
+  if (sandbox.running) return true;
+  // Whoever waits for its creation is answered, also when somebody else had it destroyed meanwhile.
+  reply.word = KeeperWord::failed;
+  reply.serial = sandbox.create_serial;
+  wire::set_error(reply, creation_failure(sandbox));
+  front_.send(reply, &sandbox);
   return true;
 }
 

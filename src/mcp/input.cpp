@@ -12,6 +12,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kDepth = 256;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 json::parse_options options() {
   json::parse_options options;
@@ -50,6 +51,8 @@ void Input::start_anew() {
 }
 
 void Input::add_line(std::string_view line) {
+  // Some programs write a byte order mark before their first line.
+  if (begun_ == 0 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   if (blank(line)) return;
   elements_ += cove::json::shape_of(line).elements;  // no string goes over the end of a line
   if (elements_ > kMaxElements) {

@@ -40,6 +40,11 @@ TEST(Input, BlankLinesAreNothing) {
   EXPECT_EQ(messages("\n  \t\r\n{\"a\":1}\n\n"), (Texts{R"({"a":1})"}));
 }
 
+TEST(Input, AByteOrderMarkBeforeAMessageIsNothing) {
+  EXPECT_EQ(messages("\xEF\xBB\xBF{\"a\":1}\n{\"b\":2}\n"), (Texts{R"({"a":1})", R"({"b":2})"}));
+  EXPECT_EQ(messages("\xEF\xBB\xBF\n{\"a\":1}\n"), (Texts{R"({"a":1})"}));
+}
+
 TEST(Input, TheLastLineNeedsNoEnd) {
   EXPECT_EQ(messages("{\"a\":1}"), (Texts{R"({"a":1})"}));
 }

@@ -36,6 +36,11 @@ tl::unexpected<Error> bad_directory(const std::string& directory, int why) {
   return fail(Errc::invalid, fmt::format("workdir cannot be used: {}: {}", directory, std::strerror(why)));
 }
 
+// It was given up before init said that it runs.
+bool never_started(const Process& process) {
+  return process.end() && process.phase() == Process::Phase::starting;
+}
+
 }  // namespace
 
 Births::Births(SandboxContext& context, const SandboxRecord& record, InitSession& session, ProcessTable& processes,
@@ -65,6 +70,7 @@ Births::Started Births::spawn(ProcessRequest request, wire::SpawnKind kind, std:
   if (no_input && spawn.terminal == wire::Terminal::no) session_.link()->end_input(process->number());
   session_.flush();
   co_await wait_until_started(process);
+  if (record_.state == State::paused && never_started(*process)) co_return not_startable(record_);
   co_return process;
 }
 
@@ -77,7 +83,7 @@ async::Task<> Births::wait_until_started(std::shared_ptr<Process> process) {
     co_await process->changed().wait_until(Clock::now() + kPollInterval);
     if (!waits()) break;
     const bool late = Clock::now() >= until;
-    if (!late && !(abandoned && abandoned())) continue;
+    if (!late && record_.state != State::paused && !(abandoned && abandoned())) continue;
     process->give_up_start(late ? Reason::timeout : Reason::cancelled);
     processes_.forget(process);
   }
@@ -90,7 +96,7 @@ async::Task<Result<std::optional<wire::SpawnFailed>>> Births::make_directory(std
   if (!made) co_return tl::unexpected<Error>(made.error());
   while (!(*made)->finished() && !(*made)->failure()) co_await (*made)->changed().wait();
   if (session_.connected()) processes_.forget(*made);
-  if (record_.state != State::running || !session_.connected()) co_return not_found(record_);
+  if (record_.state != State::running || !session_.connected()) co_return not_startable(record_);
   co_return (*made)->failure();
 }
 
@@ -138,12 +144,13 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
     if (no_input) session_.link()->end_input(process->number());
     session_.flush();
     co_await wait_until_started(process);
+    if (record_.state == State::paused && never_started(*process)) co_return not_startable(record_);
     co_return process;
   }
   // An interpreter that starts anyway finds its channel closed, and exits.
   processes_.withdraw(process);
   if (!born) co_return tl::unexpected<Error>(born.error());
-  co_return not_found(record_);
+  co_return not_startable(record_);
 }
 
 async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth) {
@@ -181,7 +188,7 @@ Births::Started Births::python(ProcessRequest request, std::vector<std::string> 
     ++context_.pythons.warm;
     co_return born;
   }
-  if (record_.state != State::running || !session_.connected()) co_return not_found(record_);
+  if (record_.state != State::running || !session_.connected()) co_return not_startable(record_);
   ++context_.pythons.cold;
   // The other arguments stay, for the list of processes.
   const auto shown = std::exchange(request.argv, {"/usr/bin/python3", "-I", "-B", "/cove/python/cold.py"});

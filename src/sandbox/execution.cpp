@@ -1,6 +1,7 @@
 #include "sandbox/execution.hpp"
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -11,6 +12,7 @@ constexpr std::size_t kEventCost = 256;
 constexpr std::size_t kMaxTexts = 20'000;      // events, after which text is discarded as over the limit
 constexpr std::size_t kTextEvent = 64U << 10;  // as large as one grows
 constexpr std::size_t kMaxPrompt = 16U << 10;  // a longer prompt is cut
+constexpr std::size_t kMaxPictures = 100;      // that are named although they are left out
 constexpr std::size_t kMaxName = 1U << 10;
 constexpr std::size_t kMaxValue = 64U << 10;
 constexpr std::size_t kMaxTraceback = 256U << 10;
@@ -59,6 +61,24 @@ void cut_error(json::object& error) {
 
 std::size_t most_error() {
   return kMaxName + kMaxValue + kMaxTraceback + kEventCost;
+}
+
+// The largest picture of a display.
+struct Picture {
+  std::string mime;
+  std::uint64_t bytes = 0;
+};
+Picture picture_in(const json::object& content) {
+  Picture largest;
+  const auto* data = content.if_contains("data");
+  if (data == nullptr || !data->is_object()) return largest;
+  for (const auto& [mime, value] : data->as_object()) {
+    if (!mime.starts_with("image/") || !value.is_string()) continue;
+    const auto size = value.as_string().size();
+    const auto bytes = mime == "image/svg+xml" ? size : size / 4 * 3;  // others are base64
+    if (bytes > largest.bytes) largest = {.mime = std::string(mime), .bytes = bytes};
+  }
+  return largest;
 }
 
 }  // namespace
@@ -143,10 +163,29 @@ void Execution::add(std::string type, json::object content, std::size_t bytes) {
   }
   if (kept_display_ + bytes + kEventCost > limits_.display_bytes) {
     ++truncated_.displays;
+    if (const auto picture = picture_in(content); picture.bytes > 0)
+      name_picture(picture.mime, "of " + format_size(picture.bytes), limits_.display_bytes);
     return;
   }
   kept_display_ += bytes + kEventCost;
   push(std::move(type), std::move(content), bytes);
+}
+
+void Execution::add_dropped_display(std::string_view head, std::size_t most) {
+  ++truncated_.displays;
+  const auto from = head.find("\"image/");
+  const auto to = from == std::string_view::npos ? from : head.find('"', from + 1);
+  if (to != std::string_view::npos)
+    name_picture(replace_invalid_utf8(head.substr(from + 1, to - from - 1)), "of more than " + format_size(most), most);
+}
+
+// In the place of a picture that is not shown: who reads the answer learns that there was one.
+void Execution::name_picture(std::string_view mime, std::string_view size, std::uint64_t most) {
+  if (++pictures_named_ > kMaxPictures) return;
+  auto sentence = fmt::format("[{} {} left out: an execution shows at most {}; save it to a file instead]", mime, size,
+                              format_size(most));
+  const auto bytes = sentence.size();
+  push("display", {{"data", {{"text/plain", std::move(sentence)}}}, {"metadata", json::object()}}, bytes);
 }
 
 // A request for input is always reported, without its prompt when the limit is reached.

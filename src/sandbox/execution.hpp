@@ -91,12 +91,13 @@ class Execution {
   // From a pipe: arbitrary bytes, split anywhere.
   void add_bytes(std::string_view stream, std::string_view bytes);
   void add(std::string type, boost::json::object content, std::size_t bytes);
-  // A display was too large to receive.
-  void add_dropped_display() { ++truncated_.displays; }
+  // A display was too large to receive; `head` is its beginning, `most` how large it may have been.
+  void add_dropped_display(std::string_view head, std::size_t most);
   void on_input_answered() { waits_for_input_ = false; }
   void finish(ExecutionEnd end, std::size_t reply_bytes = 0);
 
  private:
+  void name_picture(std::string_view mime, std::string_view size, std::uint64_t most);
   void add_question(boost::json::object content, std::size_t bytes);
   void push(std::string type, boost::json::object content, std::size_t bytes);
   void add_end(std::string_view stream);
@@ -116,6 +117,7 @@ class Execution {
   std::uint64_t kept_out_ = 0;
   std::uint64_t kept_err_ = 0;
   std::uint64_t kept_display_ = 0;
+  std::size_t pictures_named_ = 0;
   Truncated truncated_;
   bool waits_for_input_ = false;
   std::optional<ExecutionEnd> end_;

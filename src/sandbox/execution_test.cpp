@@ -131,6 +131,22 @@ TEST_F(ExecutionTest, DisplaysPastTheirLimitAreCountedAndLaterSmallOnesStillCome
   EXPECT_THAT(types(execution), ElementsAre("queued", "started", "display", "display"));
 }
 
+TEST_F(ExecutionTest, APictureThatIsLeftOutIsNamedInItsPlace) {
+  auto execution = make({.display_bytes = 2000});
+  execution.begin();
+  execution.add("display", {{"data", {{"image/png", std::string(40'960, 'A')}, {"text/plain", "<Figure>"}}}}, 41'000);
+  execution.add_dropped_display(R"({"type":"display_data","parent":7,"content":{"data":{"image/jpeg":"/9j/4AA)",
+                                17U << 20);
+  execution.add_dropped_display(R"({"type":"comm_msg","parent":7)", 17U << 20);
+  ASSERT_THAT(types(execution), ElementsAre("queued", "started", "display", "display"));
+  const auto said = [&](std::size_t at) {
+    return std::string(execution.events()[at].content.at("data").at("text/plain").as_string());
+  };
+  EXPECT_EQ(said(2), "[image/png of 30K left out: an execution shows at most 2.0K; save it to a file instead]");
+  EXPECT_THAT(said(3), testing::HasSubstr("image/jpeg of more than 17M left out"));
+  EXPECT_EQ(execution.truncated().displays, 3U);
+}
+
 TEST_F(ExecutionTest, AQuestionIsToldEvenWhereThereIsNoRoomForItsWords) {
   auto execution = make({.display_bytes = 100});
   execution.begin();

@@ -23,14 +23,16 @@ struct FileEntry {
   std::string path;  // absolute
   std::string type;  // file, directory, symlink, other
   std::uint64_t size = 0;
-  std::string mode;      // 0644
-  std::string modified;  // 2026-03-04T10:15:00.123Z
-  std::string target;    // of a symlink
+  std::string mode;       // 0644
+  std::string modified;   // 2026-03-04T10:15:00.123Z
+  std::string target;     // of a symlink
+  bool not_utf8 = false;  // the path is not its real one, which no JSON can have: bad bytes are U+FFFD
 };
 
 struct Listing {
   std::vector<FileEntry> entries;  // sorted by path
   bool truncated = false;
+  std::uint64_t left_out = 0;  // of one that is truncated: so many more there are
 };
 
 struct FileChange {

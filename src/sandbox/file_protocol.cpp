@@ -48,6 +48,7 @@ Result<FileEntry> entry_of(const json::object& object) {
                   .modified = text_of(object, "mtime"),
                   .target = text_of(object, "target")};
   COVE_TRY(entry.size, number_of(object, "size"));
+  entry.not_utf8 = object.contains("not_utf8");
   if (!entry.path.starts_with('/') || entry.type.empty()) return broken();
   return entry;
 }
@@ -90,6 +91,10 @@ Result<Listing> decode_listing(std::string answer) {
   answer = {};  // it may be long, and so is what comes of it
   Listing listing;
   COVE_TRY(listing.truncated, flag_of(object, "truncated"));
+  // The helper of a sandbox that is older than this server does not count.
+  if (object.contains("left_out")) {
+    COVE_TRY(listing.left_out, number_of(object, "left_out"));
+  }
   COVE_TRY(auto* entries, array_of(object, "entries"));
   listing.entries.reserve(entries->size());
   for (const auto& one : *entries) {

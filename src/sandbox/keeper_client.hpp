@@ -20,13 +20,22 @@ class KeeperClient {
  public:
   using OnWord = std::function<void(const wire::KeeperReply&)>;  // unasked: died, out_of_memory
 
+  // A question that is not answered in `answer` is followed by a cheap one. A keeper that answers that one within
+  // `second` is only slow, and the question goes on waiting, up to `most` in all; one that does not is hung.
+  struct Patience {
+    std::chrono::milliseconds answer{5000};
+    std::chrono::milliseconds second{2000};
+    std::chrono::milliseconds most{30'000};
+  };
+
   // `on_hung`: it lives and does not answer.
   KeeperClient(boost::asio::any_io_executor executor, async::TaskGroup& tasks, OnWord on_word,
-               std::function<void()> on_hung)
+               std::function<void()> on_hung, Patience patience)
       : executor_(executor),
         tasks_(tasks),
         on_word_(std::move(on_word)),
         on_hung_(std::move(on_hung)),
+        patience_(patience),
         changed_(executor),
         room_(executor) {}
 
@@ -47,11 +56,15 @@ class KeeperClient {
   };
   async::Task<> listen();
   void lose();
+  std::shared_ptr<Pending> put(wire::KeeperRequest& request);
+  static async::Task<bool> answered_by(std::shared_ptr<Pending> pending, std::chrono::steady_clock::time_point until);
+  async::Task<bool> answers();
 
   boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
   OnWord on_word_;
   std::function<void()> on_hung_;
+  Patience patience_;
   std::optional<keeper::KeeperLink> link_;
   std::shared_ptr<async::Readiness> readiness_;
   bool open_ = false;

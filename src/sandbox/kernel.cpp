@@ -21,7 +21,7 @@ ProcessRequest request_for(const std::string& id, const KernelOptions& options) 
           .variables = options.variables,
           .input = InputMode::none,
           .delivery = Delivery::everything,
-          .tag = {.owner = id, .language = std::string(name_of(options.language))}};
+          .tag = {.owner = id, .language = std::string(name_of(options.language)), .variables = options.variables}};
 }
 
 async::Task<Result<std::shared_ptr<Process>>> start_interpreter(std::shared_ptr<Sandbox> sandbox, std::string id,
@@ -29,6 +29,10 @@ async::Task<Result<std::shared_ptr<Process>>> start_interpreter(std::shared_ptr<
   auto request = request_for(id, options);
   if (options.language == KernelLanguage::python) co_return co_await sandbox->start_python(std::move(request));
   co_return co_await sandbox->start_node(std::move(request));
+}
+
+async::Task<> end_of(std::shared_ptr<Kernel> kernel) {
+  co_await kernel->stop();
 }
 
 }  // namespace
@@ -65,7 +69,8 @@ async::Task<Result<std::shared_ptr<Kernel>>> Kernel::start(std::shared_ptr<Sandb
   kernel->options_ = std::move(options);
   sandbox->tasks().spawn("receive from a kernel", serve(kernel, kernel->process_));
   if (auto begun = co_await kernel->begin(); !begun) {
-    co_await kernel->stop();
+    // In a paused sandbox it ends when that is resumed: the caller need not wait for it.
+    sandbox->tasks().spawn("end a kernel that did not begin", end_of(kernel));
     co_return tl::unexpected<Error>(begun.error());
   }
   co_return kernel;
@@ -75,7 +80,8 @@ std::shared_ptr<Kernel> Kernel::adopt(std::shared_ptr<Sandbox> sandbox, std::sha
                                       std::shared_ptr<KernelTotals> totals) {
   const auto tag = process->request().tag;
   const auto kernel = std::make_shared<Kernel>(std::move(sandbox), tag.owner, std::move(process), std::move(totals));
-  kernel->options_.language = find_kernel_language(tag.language).value_or(KernelLanguage::python);
+  kernel->options_ = {.language = find_kernel_language(tag.language).value_or(KernelLanguage::python),
+                      .variables = tag.variables};
   // It may be in the middle of something: when it answers it is not.
   kernel->state_ = State::idle;
   ExecutionOrder ping{.op = "ping", .timeout = kAdoptedTime};
@@ -94,8 +100,10 @@ async::Task<Result<>> Kernel::begin() {
   const auto first = sandbox_->first_message("kernel", request_for(id_, options_));
   if (auto sent = process_->send(json::serialize(first)); !sent) co_return sent;
   const auto until = std::chrono::steady_clock::now() + kStartTime;
-  while (state_ == State::starting && std::chrono::steady_clock::now() < until)
+  const auto paused = [this] { return sandbox_->state() == sandbox::State::paused; };
+  while (state_ == State::starting && !paused() && std::chrono::steady_clock::now() < until)
     co_await changed_.wait_until(std::chrono::steady_clock::now() + kPollInterval);
+  if (state_ == State::starting && paused()) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
   if (state_ == State::starting) co_return fail(Errc::unavailable, "the kernel did not start in time");
   if (state_ == State::dead)
     co_return fail(Errc::conflict, fmt::format("the kernel died during its start: {}", how_it_died()));

@@ -44,7 +44,7 @@ void Kernel::on_record(std::string_view record) {
   if (message) {
     if (*message) on_message(std::move(**message));
   } else if (message.error().code == Errc::over_limit) {
-    if (running_) running_->add_dropped_display();
+    if (running_) running_->add_dropped_display(inbox_.head(), KernelInbox::kMaxMessage);
   } else {
     on_protocol_error(message.error().message);
   }

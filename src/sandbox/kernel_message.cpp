@@ -11,7 +11,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxMessage = 17U << 20;  // a little more than is kept of what is shown
 constexpr std::size_t kMaxDepth = 80;
 constexpr std::size_t kMaxElements = 500'000;
 constexpr std::size_t kElementCost = 24;

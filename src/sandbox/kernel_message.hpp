@@ -28,6 +28,9 @@ class KernelInbox {
   // A message when this record was its last. Errc::over_limit for something shown that is too large, and is dropped.
   // Errc::invalid when the interpreter does not keep to the protocol.
   Result<std::optional<KernelMessage>> add(std::string_view record);
+  // The beginning of what was too large, and the size it went over.
+  [[nodiscard]] std::string_view head() const { return reader_.head(); }
+  static constexpr std::size_t kMaxMessage = 17U << 20;  // a little more than is kept of what is shown
 
  private:
   guest::MessageReader reader_;

@@ -28,6 +28,7 @@ struct ProcessTag {
   std::string owner;     // the id of the kernel or execution
   std::string language;  // of a kernel
   Birth birth = Birth::cold;
+  std::vector<std::string> variables = {};  // of a kernel, "K=V": its next interpreter gets them too
 };
 
 struct ProcessRequest {

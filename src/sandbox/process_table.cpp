@@ -57,20 +57,28 @@ ProcessKind kind_of(std::string_view name) {
                                : ProcessKind::exec;
 }
 
+std::vector<std::string> texts_of(const std::string& array_json) {
+  std::vector<std::string> texts;
+  boost::system::error_code failed;
+  const auto array = json::parse(array_json, failed);
+  if (failed || !array.is_array()) return texts;
+  for (const auto& text : array.as_array()) {
+    if (text.is_string()) texts.emplace_back(text.as_string());
+  }
+  return texts;
+}
+
 ProcessRequest request_of(const store::ProcessRow& row) {
   ProcessRequest request{.kind = kind_of(row.kind)};
-  request.tag = {
-      .owner = row.owner, .language = row.language, .birth = row.birth == "warm" ? Birth::warm : Birth::cold};
+  request.tag = {.owner = row.owner,
+                 .language = row.language,
+                 .birth = row.birth == "warm" ? Birth::warm : Birth::cold,
+                 .variables = texts_of(row.variables_json)};
   if (request.kind == ProcessKind::kernel) {
     request.channel = true;
     request.delivery = Delivery::everything;
   }
-  boost::system::error_code failed;
-  if (const auto command = json::parse(row.command_json, failed); !failed && command.is_array()) {
-    for (const auto& word : command.as_array()) {
-      if (word.is_string()) request.argv.emplace_back(word.as_string());
-    }
-  }
+  request.argv = texts_of(row.command_json);
   request.terminal = row.terminal;
   request.input = row.input_open ? InputMode::open : InputMode::none;
   return request;
@@ -134,6 +142,7 @@ Result<> ProcessTable::write_row(std::uint32_t number, const ProcessRequest& req
        .owner = request.tag.owner,
        .language = request.tag.language,
        .birth = request.tag.birth == Birth::warm ? "warm" : "cold",
+       .variables_json = json_of(request.tag.variables),
        .end = {}});
 }
 

@@ -91,7 +91,7 @@ class ProcessTableTest : public testing::Test {
   store::TestDirectory dir_;
   UniqueFd run_dir_{::open(dir_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   std::unique_ptr<store::Store> store_ = dir_.open();
-  KeeperClient keeper_{loop_.get_executor(), tasks_, [](const auto&) {}, [] {}};
+  KeeperClient keeper_{loop_.get_executor(), tasks_, [](const auto&) {}, [] {}, KeeperClient::Patience{}};
   templates::Templates templates_{loop_.get_executor(), tasks_, *store_, {}, {}};
   SandboxContext context_{.executor = loop_.get_executor(),
                           .tasks = tasks_,

@@ -52,7 +52,8 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       options_(std::move(options)),
       log_(std::move(log)),
       keeper_(
-          executor, tasks, [this](const wire::KeeperReply& notice) { on_notice(notice); }, std::move(on_keeper_hung)),
+          executor, tasks, [this](const wire::KeeperReply& notice) { on_notice(notice); }, std::move(on_keeper_hung),
+          KeeperClient::Patience{}),
       templates_(executor, tasks, store, options_.host_template, options_.ask_builder),
       context_{.executor = executor,
                .tasks = tasks,

@@ -121,8 +121,7 @@ async::Task<Result<>> Sandbox::wait_until_ready(ProcessKind kind, std::function<
     co_await changed_.wait_until(Clock::now() + kPollInterval);
   }
   if (kind != ProcessKind::internal) co_await counted(Clock::now() + kCountersTime);
-  if (record_.state == State::paused) co_return fail(Errc::conflict, "the sandbox is paused: resume it first");
-  if (record_.state != State::running || !session_->connected()) co_return not_found(record_);
+  if (record_.state != State::running || !session_->connected()) co_return not_startable(record_);
   if (kind == ProcessKind::background) co_return processes_.check_background_quota();
   co_return Result<>();
 }

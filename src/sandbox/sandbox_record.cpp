@@ -23,4 +23,9 @@ tl::unexpected<Error> not_found(const SandboxRecord& record) {
   return fail(Errc::not_found, fmt::format("sandbox not found: {}", record.row.name));
 }
 
+tl::unexpected<Error> not_startable(const SandboxRecord& record) {
+  if (record.state == State::paused) return fail(Errc::conflict, "the sandbox is paused: resume it first");
+  return not_found(record);
+}
+
 }  // namespace cove::sandbox

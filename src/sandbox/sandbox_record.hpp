@@ -34,6 +34,8 @@ struct SandboxLimits {
 
 // A sandbox that is being deleted is reported like one that never was.
 tl::unexpected<Error> not_found(const SandboxRecord& record);
+// Why nothing can be started in it now: Errc::conflict while it is paused, Errc::not_found when it is going.
+tl::unexpected<Error> not_startable(const SandboxRecord& record);
 
 // Out-of-memory kills and refused forks in a sandbox since it was made, as the keeper counts them.
 struct ResourceCounters {

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -9,7 +10,10 @@
 namespace cove::store {
 namespace {
 
-constexpr int kBusyMillis = 2000;
+// Every transaction of ours is short, here and in `cove key` beside a server: who waits this long waits for a program
+// that was stopped in the middle of one, or for somebody else's.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::milliseconds kMaxPause{10};
 
 // The low byte is the kind of failure, the rest its detail.
 int kind(int code) {
@@ -66,8 +70,33 @@ Error error_of(sqlite3* handle) {
   if (sys_errno == EDQUOT) sys_errno = ENOSPC;
   const auto why = sys_errno == ENOSPC                               ? "no space left on the disk"
                    : kind(code) == SQLITE_CANTOPEN && sys_errno != 0 ? std::strerror(sys_errno)
-                                                                     : sqlite3_errmsg(handle);
+                   : kind(code) == SQLITE_BUSY ? "another program holds it: end that one, or try again"
+                                               : sqlite3_errmsg(handle);
   return {.code = errc_of_sqlite(code, sys_errno), .message = fmt::format("database: {}", why), .sys_errno = sys_errno};
+}
+
+bool is_busy(int code) {
+  return kind(code) == SQLITE_BUSY || kind(code) == SQLITE_LOCKED;
+}
+
+// SQLite asks before each further attempt; `count` is how many it has made.
+int wait_for_others(void* /*nothing*/, int count) {
+  if (count * kMaxPause >= kPatience) return 0;
+  std::this_thread::sleep_for(std::min(std::chrono::milliseconds(count + 1), kMaxPause));
+  return 1;
+}
+
+// Where SQLite does not ask (the change to WAL, the recovery of a log, the last one to close the file) it is called
+// again, by us. `call` returns SQLite's code.
+template <typename Call>
+int patiently(Call call) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  int code = call();
+  while (is_busy(code) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    code = call();
+  }
+  return code;
 }
 
 }  // namespace
@@ -93,30 +122,21 @@ Result<Database> Database::open(const std::string& path) {
     error.message = fmt::format("open {}: {}", path, error.message);
     return tl::unexpected<Error>(std::move(error));
   }
-  sqlite3_busy_timeout(handle, kBusyMillis);
+  sqlite3_busy_handler(handle, wait_for_others, nullptr);
   // A file that someone else may have written cannot make us run what it brings along.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // NORMAL in WAL mode: no fsync at a commit, yet what was committed survives our own death. The limit gives back the
   // space of a log that a burst has grown.
-  const auto set_up = [&] {
-    return database.run(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
-        "PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY");
-  };
-  // The change to WAL needs the file alone, and does not wait for it as everything else does.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMillis);
-  auto done = set_up();
-  while (!done && kind(sqlite3_extended_errcode(handle)) == SQLITE_BUSY && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    done = set_up();
-  }
-  COVE_CHECK(std::move(done));
+  COVE_CHECK(
+      database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
+                   "PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY"));
   return database;
 }
 
 Result<> Database::run(const char* sql) {
-  if (sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
+  const auto exec = [&] { return sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr); };
+  if (patiently(exec) == SQLITE_OK) return {};
   return tl::unexpected<Error>(error());
 }
 
@@ -166,15 +186,22 @@ Statement::Statement(Database& database, std::string sql) : database_(database),
 Result<> Statement::begin() {
   if (statement_) return {};
   sqlite3_stmt* prepared = nullptr;
-  if (sqlite3_prepare_v3(database_.handle(), sql_.data(), static_cast<int>(sql_.size()), SQLITE_PREPARE_PERSISTENT,
-                         &prepared, nullptr) != SQLITE_OK)
-    return tl::unexpected<Error>(database_.error());
+  const auto prepare = [&] {
+    return sqlite3_prepare_v3(database_.handle(), sql_.data(), static_cast<int>(sql_.size()), SQLITE_PREPARE_PERSISTENT,
+                              &prepared, nullptr);
+  };
+  if (patiently(prepare) != SQLITE_OK) return tl::unexpected<Error>(database_.error());
   statement_.reset(prepared);
   return {};
 }
 
 Result<bool> Statement::step() {
-  const int stepped = sqlite3_step(statement_.get());
+  // One that has given a row is never busy: to begin again repeats nothing.
+  const int stepped = patiently([&] {
+    const int code = sqlite3_step(statement_.get());
+    if (is_busy(code)) sqlite3_reset(statement_.get());
+    return code;
+  });
   if (stepped == SQLITE_ROW) return true;
   if (stepped == SQLITE_DONE) {
     finish();

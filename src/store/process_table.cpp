@@ -9,15 +9,15 @@ namespace {
 
 constexpr std::string_view kStart =
     "sandbox, number, kind, command_json, terminal, input_open, started_unix_ms, deadline_boot_ms, owner, language, "
-    "birth";
+    "birth, variables_json";
 constexpr std::string_view kEnd =
     "ended_unix_ms, reason, exit_code, signal, duration_ms, cpu_ms, stdout_bytes, stderr_bytes, last_seq";
 
 auto start_fields(auto& r) {
   return std::tie(r.sandbox, r.number, r.kind, r.command_json, r.terminal, r.input_open, r.started_unix_ms,
-                  r.deadline_boot_ms, r.owner, r.language, r.birth);
+                  r.deadline_boot_ms, r.owner, r.language, r.birth, r.variables_json);
 }
-constexpr int kStartCount = 11;
+constexpr int kStartCount = 12;
 
 auto end_fields(auto& e) {
   return std::tie(e.ended_unix_ms, e.reason, e.exit_code, e.signal, e.duration_ms, e.cpu_ms, e.stdout_bytes,

@@ -36,6 +36,7 @@ struct ProcessRow {
   std::string owner;                  // the id of the kernel or execution it runs for; "" for others
   std::string language;               // of a kernel: python, javascript
   std::string birth = "cold";         // warm: forked from a preloaded interpreter
+  std::string variables_json = "[]";  // of a kernel: those it was created with
   std::optional<ProcessEnd> end;
 
   bool operator==(const ProcessRow&) const = default;

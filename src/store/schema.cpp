@@ -211,6 +211,10 @@ UPDATE processes SET
 UPDATE processes SET owner = json_extract(command_json, '$[0]')
   WHERE kind = 'execution' AND CASE WHEN json_valid(command_json) THEN json_array_length(command_json) ELSE 0 END > 0;
 )",
+    // A kernel that is restarted by a later server has the environment it was created with.
+    R"(
+ALTER TABLE processes ADD COLUMN variables_json TEXT NOT NULL DEFAULT '[]';
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

@@ -82,6 +82,35 @@ Result<std::string> move_aside(int dir_fd, const std::string& path, const std::s
       path, why, path, suffix);
 }
 
+struct SecretColumn {
+  const char* table;
+  const char* column;
+};
+constexpr SecretColumn kCallbackSecrets{.table = "callbacks", .column = "secret"};
+constexpr SecretColumn kExecutionSecrets{.table = "executions", .column = "callback_secret"};
+
+// Earlier servers wrote them as they are. What they leave behind in free pages and in the log is overwritten.
+Result<> seal_plain(Database& database, SecretBox& secrets, SecretColumn place) {
+  std::vector<std::pair<std::string, std::string>> found;
+  Statement plain(database, fmt::format("SELECT id, {0} FROM {1} WHERE {0} != '' AND substr({0}, 1, 7) != 'sealed:'",
+                                        place.column, place.table));
+  COVE_CHECK(plain.each([&](const Row& row) {
+    auto& [id, secret] = found.emplace_back();
+    row.read(std::tie(id, secret));
+  }));
+  if (found.empty()) return {};
+  COVE_CHECK(database.run("PRAGMA secure_delete = ON"));
+  Statement update(database, fmt::format("UPDATE {} SET {} = ? WHERE id = ?", place.table, place.column));
+  COVE_CHECK(database.together([&]() -> Result<> {
+    for (const auto& [id, secret] : found) {
+      COVE_TRY(const auto sealed, secrets.seal(id, secret));
+      COVE_CHECK(update.run(sealed, id));
+    }
+    return {};
+  }));
+  return database.run("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA secure_delete = OFF");
+}
+
 bool broken_ones_in(const std::string& dir) {
   std::error_code ec;
   for (std::filesystem::directory_iterator entry(dir, ec), end; !ec && entry != end; entry.increment(ec)) {
@@ -92,7 +121,7 @@ bool broken_ones_in(const std::string& dir) {
 
 }  // namespace
 
-Store::Store(Database database)
+Store::Store(Database database, std::string dir)
     : database_(std::move(database)),
       sandboxes_(database_),
       processes_(database_),
@@ -102,7 +131,8 @@ Store::Store(Database database)
       files_(database_),
       executions_(database_),
       callbacks_(database_),
-      templates_(database_) {}
+      templates_(database_),
+      secrets_(std::move(dir)) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {
   COVE_TRY(const auto dir_fd, open_at(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY));
@@ -123,7 +153,11 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_b
     database = attempt();
   }
   if (!database) return tl::unexpected<Error>(database.error());
-  auto store = std::make_unique<Store>(std::move(*database));
+  auto store = std::make_unique<Store>(std::move(*database), dir);
+  if (on_broken == OnBroken::move_aside) {
+    for (const auto& place : {kCallbackSecrets, kExecutionSecrets})
+      COVE_CHECK(seal_plain(store->database_, store->secrets_, place));
+  }
   store->warning_ = std::move(warning);
   store->keys_may_be_lost_ = broken_ones_in(dir);
   return store;

@@ -12,6 +12,7 @@
 #include "store/key_table.hpp"
 #include "store/process_table.hpp"
 #include "store/sandbox_table.hpp"
+#include "store/secret_box.hpp"
 #include "store/template_table.hpp"
 
 namespace cove::store {
@@ -32,7 +33,7 @@ class Store {
   // `dir` must exist. A file made by root gets the owner of `dir`, so that a server without privilege can use it.
   // Errc::unsupported when a newer Cove wrote it.
   static Result<std::unique_ptr<Store>> open(const std::string& dir, OnBroken on_broken);
-  explicit Store(Database database);
+  Store(Database database, std::string dir);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -45,6 +46,8 @@ class Store {
   ExecutionTable& executions() { return executions_; }
   CallbackTable& callbacks() { return callbacks_; }
   TemplateTable& templates() { return templates_; }
+  // For secrets in rows, sealed and opened with the id of the row.
+  SecretBox& secrets() { return secrets_; }
 
   // Runs `work` (returning Result<>) as a transaction: all of its writes, or none.
   template <typename Work>
@@ -71,6 +74,7 @@ class Store {
   ExecutionTable executions_;
   CallbackTable callbacks_;
   TemplateTable templates_;
+  SecretBox secrets_;
   std::string warning_;
   bool keys_may_be_lost_ = false;
 };

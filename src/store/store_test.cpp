@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "base/io.hpp"
 #include "store/schema.hpp"
@@ -64,6 +66,23 @@ TEST(Store, KeepsWhatWasWrittenBeforeAKill) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(dir.open()->sandboxes().all()->size(), 1U);
+}
+
+TEST(Store, WaitsForAnotherProgramThatIsWriting) {
+  const TestDirectory dir;
+  const auto store = dir.open();
+  const auto other = dir.open();
+  std::thread busy([&] {
+    EXPECT_TRUE(other->together([&]() -> Result<> {
+      COVE_CHECK(other->sandboxes().insert(sandbox("a")));
+      std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+      return {};
+    }));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(store->sandboxes().insert(sandbox("b")));
+  busy.join();
+  EXPECT_EQ(store->sandboxes().all()->size(), 2U);
 }
 
 TEST(Store, DoesAllOrNothingTogether) {

@@ -223,7 +223,8 @@ Result<store::TemplateRow> Templates::build(BuildRequest request) {
                          .defaults = defaults};
   wire::SupervisorRequest order{.verb = wire::SupervisorVerb::build_template,
                                 .number = row.number,
-                                .timeout_seconds = static_cast<std::uint32_t>(request.timeout.count())};
+                                .timeout_seconds = static_cast<std::uint32_t>(request.timeout.count()),
+                                .max_bytes = request.max_bytes};
   COVE_CHECK(set_lines(order.packages, packages, "packages"));
   COVE_CHECK(set_lines(order.preload, request.preload, "modules to preload"));
   COVE_TRY(auto answer, make_pipe());

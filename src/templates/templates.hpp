@@ -28,6 +28,7 @@ struct BuildRequest {
   std::vector<std::string> preload;
   store::TemplateDefaults defaults;
   std::chrono::seconds timeout{900};
+  std::uint64_t max_bytes = std::uint64_t{8} << 30;  // on disk
 };
 
 // The templates that sandboxes start from: the host's own root, and roots built from packages. A builder process builds

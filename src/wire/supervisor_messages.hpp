@@ -30,6 +30,7 @@ struct SupervisorRequest {
   std::uint32_t number = 0;           // of the template
   std::uint32_t timeout_seconds = 0;  // with `build_template`
   std::uint32_t count = 0;            // with `sweep_templates`
+  std::uint64_t max_bytes = 0;        // with `build_template`: on disk
   std::uint32_t numbers[kMaxTemplates] = {};
   char packages[16384] = {};  // with `build_template`: a name a line
   char preload[4096] = {};    // the same of modules

@@ -2,6 +2,7 @@
 import hashlib
 import hmac
 import json
+import stat
 import threading
 import time
 
@@ -228,6 +229,22 @@ def delivered(server, box, eid, status="delivered"):
     callback = wait_until(told, 30)
     assert callback and callback["status"] == status, server.get(at(box, f"executions/{eid}")).json
     return callback
+
+
+def test_the_secret_of_a_callback_lies_sealed_on_disk(server, box, hooks):
+    secret = "only-the-receiver-knows-0123456789"
+    eid = submit(server, box, "import time; time.sleep(2)", callback={"url": hooks.url("/sealed"), "secret": secret})
+    front = server.state_dir / "front"
+    for path in front.iterdir():
+        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
+    key = front / "secrets.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600 and len(key.read_bytes()) == 32
+    assert delivered(server, box, eid)["signed"] is True
+    [request] = mine(hooks, "/sealed")
+    wanted = hmac.new(secret.encode(), request.headers["X-Cove-Timestamp"].encode() + b"." + request.body, hashlib.sha256).hexdigest()
+    assert request.headers["X-Cove-Signature"] == f"sha256={wanted}"
+    for path in front.iterdir():
+        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
 
 
 def test_a_callback_is_signed(server, box, hooks):

@@ -243,7 +243,24 @@ def test_a_list_that_cannot_be_is_refused(server, sandbox, query, status):
 def test_a_long_list_is_cut_at_ten_thousand_and_says_so(server, sandbox):
     server.exec(sandbox, "python3", "-c", "import os\nfor n in range(10050): open(f'f{n:05}', 'w').close()")
     listed = server.get(at(sandbox, "files/list")).json
-    assert len(listed["entries"]) == 10000 and listed["truncated"] is True
+    assert len(listed["entries"]) == 10000 and listed["truncated"] is True and listed["leftOut"] == 50
+
+
+def test_a_list_of_more_than_sixteen_megabytes_of_names_is_cut_and_says_how_many_are_missing(server):
+    sandbox = server.create(memoryLimit="1Gi")
+    server.exec(sandbox, "python3", "-c", "import os\nfor _ in range(12):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\nfor n in range(5000): open(f'{n:05}' + 'f' * 200, 'w').close()")
+    answer = server.get(at(sandbox, "files/list?depth=1000"), timeout=60)
+    assert answer.status == 200, answer
+    listed = answer.json
+    assert listed["truncated"] is True and len(listed["entries"]) + listed["leftOut"] == 5012 and 3000 < len(listed["entries"]) < 5012
+    assert len(answer.body) < 16 << 20
+    server.delete(at(sandbox))
+
+
+def test_a_name_that_is_not_utf8_says_so(server, sandbox):
+    server.out(sandbox, "mkdir names; touch names/good \"$(printf 'names/\\377')\"")
+    entries = server.get(at(sandbox, "files/list?path=names")).json["entries"]
+    assert {entry["name"]: entry.get("notUtf8") for entry in entries} == {"good": None, "\ufffd": True}
 
 
 def test_a_loop_of_links_does_not_go_round(server, sandbox):

@@ -94,6 +94,50 @@ def test_a_kernel_that_cannot_be_is_400(server, sandbox, body, word):
     assert server.get(at(sandbox, "kernels")).json == {"kernels": []}
 
 
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
+def test_a_python_start_that_meets_a_pause_is_409_and_never_404(fresh_server, warm):
+    server = fresh_server(*(["--python-warm=true"] if warm else []))
+    name = server.create()
+    statuses = []
+
+    def start():
+        statuses.append(server.post(at(name, "kernels"), timeout=60))
+
+    for _ in range(25):
+        starts = [threading.Thread(target=start) for _ in range(2)]
+        pause = threading.Thread(target=lambda: server.post(at(name, "pause"), timeout=60))
+        for thread in (starts[0], pause, starts[1]):
+            thread.start()
+        for thread in (*starts, pause):
+            thread.join()
+        assert server.post(at(name, "resume"), timeout=60).status == 200
+        for kernel in server.get(at(name, "kernels")).json["kernels"]:
+            server.delete(at(name, f"kernels/{kernel['id']}"))
+    assert {answer.status for answer in statuses} <= {201, 409}, statuses
+    assert all("paused" in answer.json["error"] for answer in statuses if answer.status == 409), statuses
+
+
+def test_a_kernel_keeps_its_environment_over_restarts_of_itself_and_of_the_server(fresh_server):
+    server = fresh_server()
+    name = server.create()
+    kernels = [Kernel(server, name, language=language, env={"COLOUR": "blue", "EMPTY": ""}) for language in ("python", "javascript")]
+    show = {"python": "import os; print(os.environ.get('COLOUR'), repr(os.environ.get('EMPTY')))", "javascript": "console.log(process.env.COLOUR, JSON.stringify(process.env.EMPTY))"}
+    want = {"python": "blue ''\n", "javascript": 'blue ""\n'}
+    for _ in range(2):
+        for kernel in kernels:
+            for _ in range(2):
+                assert kernel.post("restart", timeout=60).status == 200
+                assert kernel.out(show[kernel.born["language"]]) == want[kernel.born["language"]]
+        server.restart()
+
+
+def test_a_picture_that_is_too_large_is_named_in_its_place(shared):
+    result = shared.run("display({'image/png': 'A' * 12_000_000, 'text/plain': 'x'}, raw=True); display({'image/png': 'A' * 8_000_000}, raw=True); display({'image/jpeg': 'A' * 40_000_000}, raw=True)")
+    assert result["status"] == "ok" and result["truncated"]["displays"] == 2
+    texts = [one["data"]["text/plain"] for one in result["outputs"][1:]]
+    assert texts[0].startswith("[image/png of 5.7M left out: an execution shows at most 16M") and texts[1].startswith("[image/jpeg of more than 17M left out"), texts
+
+
 EXECUTE = {"code": [None, 1, "nul\0"], "timeoutSeconds": [0, -1, "x"], "silent": [1], "storeHistory": ["no"], "allowStdin": [0], "colour": ["red"], "userExpressions": [[], {"a": 1}], "outputLimit": [-1, 1.5, "x"]}
 
 

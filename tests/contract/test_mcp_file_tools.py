@@ -196,14 +196,16 @@ def test_odd_names(client, session, name):
 def test_names_that_are_no_text_are_shown_somehow(client):
     session = new_id()
     shell(client, session, "printf x > $'\\xff\\xfe'")
-    assert names(client.facts("list_files", session_id=session)) == ["\ufffd\ufffd"]
+    result = client.call("list_files", session_id=session)
+    assert names(result["structuredContent"]) == ["\ufffd\ufffd"] and result["structuredContent"]["entries"][0]["not_utf8"] is True
+    assert "its name is not UTF-8" in result["content"][0]["text"]
 
 
 def test_long_lists_are_cut(client):
     session = new_id()
     shell(client, session, "mkdir many deep; cd many; seq 1 3000 | xargs touch; cd ../deep; p=$(python3 -c \"print('/'.join(['d' * 200] * 18))\"); mkdir -p $p; cd $p; seq 1 900 | xargs touch")
     facts = client.facts("list_files", path="many", session_id=session)
-    assert facts["truncated"] is True and len(facts["entries"]) == 1000
+    assert facts["truncated"] is True and len(facts["entries"]) == 1000 and facts["left_out"] == 2000
     answer = client.whole("list_files", recursive=True, path="deep", session_id=session)
     facts = answer.json["result"]["structuredContent"]
     assert len(answer.body) < 8 << 20 and facts["truncated"] is True and 18 < len(facts["entries"]) < 900

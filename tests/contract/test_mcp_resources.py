@@ -193,3 +193,21 @@ def test_tenants_see_their_own_files_alone():
         assert two.request("resources/list")["resources"] == []
         assert complete(two, FILE, "session_id", "")["values"] == []
         assert one.request("resources/read", uri="workspace://shared-name/a.txt")["contents"][0]["text"] == "secret\n"
+
+
+def test_an_output_of_fifty_megabytes_is_read_whole_in_parts(fresh_server):
+    server = fresh_server("--exec-output-limit", "64M", "--mcp-tenant-outputs-size", "256M", "--mcp-max-outputs-size", "1G")
+    client = Legacy(server)
+    for arguments in ({"language": "bash", "code": "yes 'grün 0123456789' | head -c 52428800"}, {"language": "python", "code": "print('grün 0123456789\\n' * 3000000, end='')"}):
+        result = client.call("execute_code", {**arguments, "timeout": 120})
+        uri, whole, parts = f"execution://{result['structuredContent']['execution_id']}/stdout", "", 0
+        while uri:
+            content = client.request("resources/read", uri=uri)["contents"][0]
+            assert len(content["text"].encode()) <= 4 << 20
+            whole, parts, place = whole + content["text"], parts + 1, content["_meta"]["cove/part"]
+            uri = place.get("next")
+        assert len(whole.encode()) == place["size"] >= 50_000_000 and parts >= 12
+        assert whole.rstrip("\n").split("\n")[:-1] == ["grün 0123456789"] * (whole.rstrip("\n").count("\n"))
+    for wrong in ("?offset=-1", "?offset=x", "?offset=99999999999", "?from=1"):
+        with pytest.raises(Fault):
+            client.request("resources/read", uri=f"execution://{result['structuredContent']['execution_id']}/stdout{wrong}")

@@ -105,7 +105,7 @@ def test_a_named_session_is_shared_by_languages_connections_and_doors(server, cl
     assert "NameError" in run(modern, "x", session_id=name)["stderr"]
     assert run(modern, "y", "javascript", session_id=name)["stdout"] == "1\n", "that of another language goes on"
     assert run(modern, "cat shared.txt", "bash", session_id=name)["stdout"] == "hi"
-    assert reset(modern, session_id=name) == "All sessions reset."
+    assert reset(modern, session_id=name) == f"Session {name} reset."
     assert server.get(at(name)).status == 404
     other.close()
 
@@ -175,7 +175,7 @@ def test_d54_two_principals_do_not_meet(keyed):
     one, two = keyed
     run(one, "secret = 42; open('f', 'w').write('mine')", session_id="same")
     assert run(two, "import os; print('secret' in globals(), os.listdir())", session_id="same")["stdout"] == "False []\n"
-    assert reset(two, session_id="same") == "All sessions reset."
+    assert reset(two, session_id="same") == "Session same reset."
     again = run(one, "secret", session_id="same")
     assert again["stdout"] == "42\n" and "note" not in again
     execution = again["execution_id"]
@@ -244,3 +244,44 @@ def test_named_sessions_survive_a_server(fresh_server):
     again = Legacy(server)
     assert run(again, "x", session_id="kept")["stdout"] == "1\n"
     assert run(again, "y", "javascript", session_id="kept")["stdout"] == "2\n"
+
+
+# --- what happens to them meanwhile
+
+def test_a_session_that_is_closed_while_a_call_waits_for_it_is_not_made_again_by_a_look(server, client):
+    name = new_id()
+    run(client, "x = 1", session_id=name)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        others = [Legacy(server) for _ in range(3)]
+        busy = pool.submit(client.call, "execute_code", {"language": "python", "code": "import time; time.sleep(20)", "session_id": name})
+        assert wait_until(lambda: any(kernel["state"] == "busy" for kernel in server.get(at(name, "kernels")).json["kernels"]))
+        looks = [pool.submit(other.call, "list_files", {"session_id": name}) for other in others[:2]]
+        time.sleep(0.5)
+        others[2].call("close_session", {"session_id": name})
+        for look in looks:
+            said = look.result()
+            assert said["isError"] and "Unknown session" in said["content"][0]["text"], said
+        busy.result()
+    assert server.get(at(name)).status == 404
+    for other in others:
+        other.close()
+
+
+def test_a_reset_says_what_it_has_ended(server, client):
+    name = new_id()
+    assert reset(client, session_id=name) == f"There was no session {name}."
+    run(client, "x = 1", session_id=name)
+    assert reset(client, session_id=name) == f"Session {name} reset."
+
+
+@pytest.mark.parametrize("tool, arguments", [("execute_code", {"language": "python", "code": "1"}), ("run_command", {"command": "ls"}), ("run_command", {"command": "ls", "background": True})])
+@pytest.mark.parametrize("timeout", [-1, 0, -0.5, "-1"])
+def test_a_time_limit_of_nothing_or_less_is_refused(client, tool, arguments, timeout):
+    said = client.call(tool, {**arguments, "timeout": timeout})
+    assert said["isError"] and said["content"][0]["text"] == "Invalid argument: timeout must be greater than 0", said
+
+
+def test_javascript_that_only_quotes_a_module_is_none(client):
+    run(client, "var kept = 7", "javascript")
+    code = "const text = `\nexport default 1\nimport x from 'y'\n`; /*\nexport const a = 1\n*/\nkept + text.length"
+    assert run(client, code, "javascript")["stdout"] == f"{7 + len(chr(10) + 'export default 1' + chr(10) + 'import x from ' + repr('y') + chr(10))}\n", "it runs in the interpreter, which has kept"

@@ -116,6 +116,28 @@ def test_a_stream_ends_with_the_token_that_opened_it(server, signer):
         assert made.status == 200 and longer.next()["event"] == "created", "the other goes on"
 
 
+@pytest.mark.parametrize("what", ["terminal", "lines", "mcp stream"])
+def test_what_a_token_opened_ends_with_it(server, signer, what):
+    name, lasts = f"box-{what.replace(' ', '-')}", {"Authorization": f"Bearer {signer.token()}"}
+    assert server.put(at(name), {}, headers=lasts).status == 200
+    process = server.post(at(name, "processes"), {"cmd": ["sleep", "60"], "pty": {}}, headers=lasts).json
+    ends = {"Authorization": f"Bearer {signer.token(exp=int(time.time()) - 54)}"}  # clocks may differ by a minute
+    began = time.monotonic()
+    with contextlib.suppress(OSError, http.client.HTTPException):  # an end is an end
+        if what == "mcp stream":
+            session = server.post("/mcp", INITIALIZE, headers={**HEADERS, **ends}).headers["Mcp-Session-Id"]
+            with server.sse("/mcp", headers={"Accept": "text/event-stream", "Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25", **ends}, timeout=30) as stream:
+                assert stream.status == 200
+                while stream.line() is not None:
+                    pass
+        else:
+            path = at(name, f"processes/{process['id']}/terminal") if what == "terminal" else "/mcp/line"
+            with server.websocket(path, timeout=30, headers=ends) as opened:
+                while opened.read() is not None:
+                    pass
+    assert 1 < time.monotonic() - began < 25, "neither refused nor left open"
+
+
 def test_nobody_operates_by_a_token(server, signer):
     answer = server.post("/v1/templates", {"name": "mine", "packages": ["hello"]}, headers={"Authorization": f"Bearer {signer.token()}"})
     assert answer.status == 403

@@ -57,6 +57,22 @@ def test_as_many_executions_a_minute_as_the_key_allows(keyed):
     assert [run(free).status for _ in range(6)] == [200] * 6
 
 
+def test_who_waits_as_long_as_they_are_told_is_let_in(keyed):
+    bound, _ = keyed("--executions-per-minute", "20")
+    assert bound.put(at("s"), {}).status == 200
+    ways = {"exec": lambda: bound.post(at("s", "exec"), {"cmd": ["true"]}), "execute": lambda: bound.post("/v1/execute", {"code": "1", "timeout_ms": 20000}),
+            "handler": lambda: bound.post("/workspace/se/v2/execute_code", {"language": "python", "handler_code": "def handler(event):\n    return 1", "event": {}})}
+    while (answer := ways["exec"]()).status == 200:
+        pass
+    for name, ask in ways.items():
+        answer = ask()
+        assert answer.status in (429, 503) and "a minute" in answer.body.decode(), (name, answer)
+        wait = int(answer.headers["Retry-After"])
+        assert 2 <= wait <= 3, (name, answer.headers["Retry-After"])
+        time.sleep(wait)
+        assert ask().status == 200, name
+
+
 def test_no_more_at_once_than_the_key_allows_the_rest_waits(keyed):
     bound, free = keyed("--concurrent-executions", "1")
     for tenant in (bound, free):

@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import wait_until
+from conftest import cove, wait_until
 from hostile import descriptors, front
 from server import Server, new_id
 from workspace import SE, download, execute, mistake, result, session
@@ -265,3 +265,14 @@ def test_certificates_are_verified(workdir):
         with Server("--drain", "1s", *trusted, env={"EFAST_DOWNLOADER_URL": store.url}) as server:
             assert result(pull(server, "s", {"docid": "gns://a"}))["success_count"] == good
     store.shutdown()
+
+
+def test_a_time_limit_below_nothing_is_refused(server, name):
+    answer = pull(server, name, {"docid": "gns://a"}, timeout=-1)
+    assert answer.status == 422 and "greater than or equal to 0" in answer.body.decode(), answer
+
+
+@pytest.mark.parametrize("url", ["efast-private:9123", "ftp://store/", "http://", "http://store:99999", "http://store/?x=1"])
+def test_an_address_that_makes_no_sense_stops_the_start(workdir, url):
+    told = cove("serve", "--listen", "127.0.0.1:0", "--state-dir", workdir / "state", env={"EFAST_DOWNLOADER_URL": url})
+    assert told.status != 0 and "workspace.efast_url (EFAST_DOWNLOADER_URL)" in told.err and url in told.err, told

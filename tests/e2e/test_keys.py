@@ -5,10 +5,13 @@ import os
 import re
 import sqlite3
 import stat
+import threading
 
 import pytest
 
 from conftest import PATIENCE, cove, started
+from hostile import Tenant, make_key
+from server import at, new_id
 
 KEY = re.compile(r"cove_[A-Za-z0-9]{43}")
 ID = re.compile(r"key_[a-z2-7]{16}")
@@ -193,3 +196,37 @@ class TestAsRoot:
         assert said.status == 1
         owner = (workdir / "state" / "front").stat().st_uid
         assert b"Permission denied" in said.stderr and f"belongs to uid {owner}".encode() in said.stderr
+
+
+def test_many_at_once_beside_a_server_that_writes_all_succeed(fresh_server):
+    server = fresh_server()
+    writer_of = Tenant(server, make_key(server, "writer")["key"])
+    stop, failures = threading.Event(), []
+
+    def write():
+        while not stop.is_set():
+            answers = [writer_of.put(at(name := new_id()), {}), writer_of.delete(at(name))]
+            failures.extend(answer for answer in answers if answer.status not in (200, 204))
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        made = list(pool.map(lambda n: cove("key", "create", "--tenant", f"t{n % 3}", "--state-dir", server.state_dir), range(48)))
+        stop.set()
+    for writer in writers:
+        writer.join()
+    assert [one.stderr for one in made if one.status != 0] == [] and failures == []
+    assert not [line for line in server.log.splitlines() if "locked" in line or "another program holds" in line]
+
+
+def test_a_program_that_holds_the_database_for_a_while_is_waited_for(key, workdir):
+    assert key("create", "--tenant", "acme").status == 0
+    holder = sqlite3.connect(workdir / "state" / "front" / "cove.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(4, lambda: None)
+    waiting = concurrent.futures.ThreadPoolExecutor(1).submit(key, "create", "--tenant", "acme")
+    release.start()
+    release.join()
+    holder.execute("COMMIT")
+    assert waiting.result().status == 0, waiting.result().stderr

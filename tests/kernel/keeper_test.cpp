@@ -10,6 +10,7 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 
 #include "base/io.hpp"
 #include "cli/run/one_shot.hpp"
@@ -114,6 +115,24 @@ TEST_F(KeeperTest, MakesAndEndsASandboxAndTellsWhatItUsed) {
   EXPECT_EQ(gone.serial, 9U);
   EXPECT_GT(gone.cpu_usec, 0U);
   EXPECT_GT(gone.memory_peak_bytes, 0U);
+}
+
+TEST_F(KeeperTest, AnswersBothWhoDestroysASandboxAndWhoIsStillCreatingIt) {
+  const auto id = SandboxId::random();
+  auto ends = guest::InitLink::create();
+  ASSERT_TRUE(ends);
+  // Stopped, so that it finds both requests at once.
+  ASSERT_EQ(::kill(keeper_->pid(), SIGSTOP), 0);
+  ASSERT_TRUE(keeper_->link().send(create_request(id), sys::descriptors(std::move(ends->second))));
+  ASSERT_TRUE(keeper_->link().send({.verb = wire::KeeperVerb::destroy, .serial = 9, .id = id}));
+  ASSERT_EQ(::kill(keeper_->pid(), SIGCONT), 0);
+  std::map<std::uint32_t, wire::KeeperWord> words;
+  for (int i = 0; i < 2; ++i) {
+    const auto said = reply();
+    words.emplace(said.serial, said.word);
+  }
+  EXPECT_EQ(words[9], wire::KeeperWord::gone);
+  EXPECT_EQ(words[7], wire::KeeperWord::failed);
 }
 
 TEST_F(KeeperTest, GivesEverySandboxAUidOfItsOwn) {

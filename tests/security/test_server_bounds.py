@@ -118,6 +118,38 @@ def parse_answer_of(connection):
     return parse_answer(data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + body)
 
 
+def deaf_request(server, key, path, body):
+    """A connection that has asked and does not read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(30)
+    connection.connect(("127.0.0.1", server.port))
+    text = json.dumps(body).encode()
+    connection.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text)
+    return connection
+
+
+def test_answers_that_nobody_reads_are_bounded_for_a_tenant_and_given_back():
+    flags = ("--http-memory", "96M", "--http-tenant-memory", "48M", "--exec-output-limit", "8M")
+    server, tenants = server_with_tenants("alice", "bob", flags=flags)
+    alice, bob = tenants["alice"], tenants["bob"]
+    try:
+        name = alice.create()
+        # Later than a second: the head of the answer is out, and the rest follows in one piece.
+        deaf = [deaf_request(server, alice.key, at(name, "exec"), {"cmd": ["sh", "-c", "sleep 2; yes | head -c 8000000"]}) for _ in range(10)]
+        try:
+            assert wait_until(lambda: metric(server, "cove_http_held_refused_total", bob.headers) >= 1, 40), "more is unsent than may be"
+            assert 8 * MIB < metric(server, "cove_http_held_bytes", bob.headers) <= 48 * MIB
+            whole = bob.post(at(bob.create(), "exec"), {"cmd": ["sh", "-c", "sleep 2; yes | head -c 8000000"]}, timeout=60)
+            assert whole.status == 200 and len(whole.json["stdout"]) == 8_000_000, "another tenant has a share of its own"
+        finally:
+            for connection in deaf:
+                connection.close()
+        assert wait_until(lambda: metric(server, "cove_http_held_bytes", bob.headers) == 0, 40)
+    finally:
+        server.close()
+
+
 # --- connections
 
 def idle_connection(port):

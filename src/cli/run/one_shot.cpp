@@ -96,6 +96,7 @@ Result<OneShot> OneShot::create(keeper::KeeperLink& keeper, const CreateOptions&
       .verb = wire::KeeperVerb::create,
       .serial = 1,
       .id = shot.id_,
+      .root = options.root,
       .memory_bytes = options.limits.memory_bytes,
       .disk_bytes = options.limits.disk_bytes,
       .inodes = options.limits.inodes,

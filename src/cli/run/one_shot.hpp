@@ -49,6 +49,7 @@ struct ProcessEnd {
 struct CreateOptions {
   jail::Limits limits;
   wire::SandboxTerminal terminal = wire::SandboxTerminal::none;
+  std::uint32_t root = 0;  // wire::KeeperRequest::root
 };
 
 inline guest::Share share_of(const jail::Limits& limits) {

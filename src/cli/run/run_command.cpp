@@ -15,6 +15,7 @@
 #include "cli/run/file_transfer.hpp"
 #include "cli/run/one_shot.hpp"
 #include "cli/run/run_report.hpp"
+#include "cli/run/template_root.hpp"
 #include "config/languages.hpp"
 #include "guest/environment.hpp"
 
@@ -83,12 +84,13 @@ Result<Program> program_for(const RunOptions& options) {
   return program;
 }
 
-std::vector<std::string> environment_for(const RunOptions& options) {
+std::vector<std::string> environment_for(const RunOptions& options, const TemplateRoot& from) {
   auto environment = guest::base_environment(share_of(options.limits));
   if (options.terminal) {
     const char* term = std::getenv("TERM");
     environment.push_back(std::string("TERM=") + (term == nullptr ? "xterm" : term));
   }
+  for (const auto& variable : from.variables) guest::set_variable(environment, variable);
   for (const auto& variable : options.environment) guest::set_variable(environment, variable);
   return environment;
 }
@@ -147,6 +149,7 @@ class Run {
   Result<UniqueFd> open_input();
 
   const RunOptions& options_;
+  TemplateRoot from_;
 };
 
 Result<UniqueFd> Run::open_input() {
@@ -167,7 +170,7 @@ Attempt<ProcessEnd> Run::run_program(OneShot& shot, const Program& program, Feed
       .flood_limit = kFloodBytes,
       .directory = options_.workdir,
       .argv = program.argv,
-      .environment = environment_for(options_),
+      .environment = environment_for(options_, from_),
   };
   if (!program.source_path.empty() && program.source.size() <= kInlineLimit) {
     spawn.files.push_back({.path = program.source_path, .mode = program.source_mode, .content = program.source});
@@ -197,6 +200,10 @@ Attempt<RunReport> Run::attempt() {
   auto input = open_input();
   if (!input) return tl::unexpected(trouble(input.error()));
 
+  auto from = find_template(options_.state_dir, options_.template_name);
+  if (!from) return tl::unexpected(trouble(from.error()));
+  from_ = std::move(*from);
+
   // Until here a signal simply ends us; from here on there is something to take down first.
   block_cancel_signals();
   auto keeper = keeper::Keeper::start({.state_dir = options_.state_dir});
@@ -215,7 +222,8 @@ Attempt<RunReport> Run::attempt() {
 
   auto shot = OneShot::create(
       keeper->link(), {.limits = options_.limits,
-                       .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none});
+                       .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none,
+                       .root = from_.number});
   if (!shot) return tl::unexpected(trouble(shot.error()));
   for (const auto& file : options_.files) {
     auto copied = put_tree(*shot, file);

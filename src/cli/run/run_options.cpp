@@ -124,7 +124,9 @@ void describe(App& command, RunArguments& arguments) {
             ->capture_default_str(),
         "Limits");
   group(command.add_option("--net", arguments.network, "Network: none")->capture_default_str(), "Isolation");
-  group(command.add_option("--template", arguments.template_name, "What the sandbox starts from: host")
+  group(command
+            .add_option("--template", arguments.template_name,
+                        "What it starts from: host, or a template that `cove template build` made")
             ->capture_default_str(),
         "Isolation");
   group(command.add_flag("--allow-degraded", arguments.allow_degraded,
@@ -199,9 +201,7 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
   }
   if (arguments.network != "none")
     return fail(Errc::unsupported, fmt::format("--net: '{}' is not available; only none is", arguments.network));
-  if (arguments.template_name != "host")
-    return fail(Errc::not_found,
-                fmt::format("--template: there is no template '{}'; there is host", arguments.template_name));
+  options.template_name = arguments.template_name;
   options.standard_input = arguments.standard_input.empty() ? "inherit" : arguments.standard_input;
   options.state_dir = arguments.state_dir.empty() ? host::default_state_dir() : arguments.state_dir;
   options.json = arguments.json;

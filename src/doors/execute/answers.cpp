@@ -63,10 +63,10 @@ Task<Or<Admitted>> admit(Services& services, http::Exchange& exchange, Operation
   const auto& limits = config->execute;
   if (services.draining())
     co_return tl::unexpected<http::Response>(later(detail(503, "The server is shutting down"), limits.retry_after));
-  const auto saturated = [&](std::string_view why) {
+  const auto saturated = [&](std::string_view why, milliseconds known = {}) {
     if (exchange.client_gone()) return refuse(503, "The request was abandoned");
     services.meter.rejected(operation, 429, "concurrency_limit");
-    return tl::unexpected<http::Response>(later(detail(429, why), limits.retry_after));
+    return tl::unexpected<http::Response>(later(detail(429, why), known.count() > 0 ? known : limits.retry_after));
   };
   const auto& principal = exchange.request().principal;
   const auto share = services.authority.allowance(principal).executions;
@@ -81,7 +81,9 @@ Task<Or<Admitted>> admit(Services& services, http::Exchange& exchange, Operation
   const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
   const auto left = std::max(milliseconds(0), limits.queue_timeout - waited);
   auto ticket = co_await services.admission.enter(principal.tenant, share, left_alone, left);
-  if (!ticket) co_return saturated(ticket.error().code == Errc::quota ? "saturated: " + ticket.error().message : words);
+  if (!ticket && ticket.error().code == Errc::quota)
+    co_return saturated("saturated: " + ticket.error().message, ticket.error().retry_after);
+  if (!ticket) co_return saturated(words);
   services.meter.waited(operation, Clock::now() - began);
   co_return Admitted{
       .slot = std::move(*slot), .ticket = std::move(*ticket), .running = Meter::Running(services.meter, operation)};

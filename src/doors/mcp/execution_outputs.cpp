@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <optional>
+
 #include "base/text.hpp"
 
 namespace cove::doors::mcp {
@@ -15,6 +18,18 @@ using cove::mcp::Or;
 constexpr std::string_view kScheme = "execution://";
 constexpr std::size_t kMax = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
 
+// Of "offset=N"; 0 of "". nullopt for anything else.
+std::optional<std::size_t> offset_of(std::string_view query) {
+  constexpr std::string_view kName = "offset=";
+  if (query.empty()) return 0;
+  if (!query.starts_with(kName)) return std::nullopt;
+  query.remove_prefix(kName.size());
+  std::size_t value = 0;
+  const auto [end, failed] = std::from_chars(query.data(), query.data() + query.size(), value);
+  if (query.empty() || failed != std::errc() || end != query.data() + query.size()) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 bool ExecutionOutputs::knows(std::string_view uri) const {
@@ -27,7 +42,9 @@ json::array ExecutionOutputs::templates() const {
     all.push_back(json::object{{"uriTemplate", fmt::format("execution://{{id}}/{}", stream)},
                                {"name", fmt::format("execution-{}", stream)},
                                {"title", fmt::format("Whole {} of an execution", stream)},
-                               {"description", "The whole output of a recent run, kept for up to an hour"},
+                               {"description",
+                                "The output of a recent run, kept for up to an hour. Of more than 4 MiB the first "
+                                "part; _meta of the answer has the URI of the next"},
                                {"mimeType", "text/plain"}});
   }
   return all;
@@ -42,11 +59,24 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
   rest.remove_prefix(kScheme.size());
   const auto id = take_until(rest, '/');
   const auto output = context_.outputs.find(call.tenant, id);
-  if (!output || (rest != "stdout" && rest != "stderr")) co_return tl::unexpected<Fault>(no_resource(call, uri));
-  auto bytes = rest == "stdout" ? output->out : output->err;
+  const auto stream = take_until(rest, '?');
+  const auto offset = offset_of(rest);
+  if (!output || !offset || (stream != "stdout" && stream != "stderr"))
+    co_return tl::unexpected<Fault>(no_resource(call, uri));
+  const auto& whole = stream == "stdout" ? output->out : output->err;
+  if (*offset > whole.size()) co_return tl::unexpected<Fault>(no_resource(call, uri));
+  auto bytes = whole.substr(*offset, kMax);
+  const bool more = *offset + bytes.size() < whole.size();
+  if (more) bytes.resize(bytes.size() - unfinished_utf8(bytes));
+  const auto next = *offset + bytes.size();
+  auto content = content_of(uri, "text/plain", std::move(bytes));
+  if (more || *offset > 0) {
+    json::object place{{"offset", *offset}, {"size", whole.size()}};
+    if (more) place["next"] = fmt::format("{}?offset={}", execution_uri(id, stream), next);
+    content["_meta"] = {{"cove/part", std::move(place)}};
+  }
   json::array contents;
-  if (bytes.size() > kMax) bytes.resize(kMax - unfinished_utf8(std::string_view(bytes).substr(0, kMax)));
-  contents.push_back(content_of(uri, "text/plain", std::move(bytes)));
+  contents.push_back(std::move(content));
   co_return contents;
 }
 

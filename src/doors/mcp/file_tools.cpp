@@ -71,10 +71,12 @@ Result<TreeRequest> parse_tree(const ToolContext& context, const json::object& a
 json::object shown(const sandbox::FileEntry& entry) {
   json::object one{{"path", entry.path}, {"type", entry.type}, {"size", entry.size}, {"modified", entry.modified}};
   if (entry.type == "symlink") one["target"] = entry.target;
+  if (entry.not_utf8) one["not_utf8"] = true;
   return one;
 }
 
 std::string line_of(const sandbox::FileEntry& entry) {
+  if (entry.not_utf8) return fmt::format("{}  {} (its name is not UTF-8)\n", entry.path, entry.type);
   if (entry.type == "directory") return entry.path + "/\n";
   if (entry.type == "symlink") return fmt::format("{} -> {}\n", entry.path, entry.target);
   return fmt::format("{}  {}\n", entry.path, entry.type == "file" ? fmt::format("{} bytes", entry.size) : entry.type);
@@ -95,12 +97,15 @@ Task<Or<>> list_files(ToolContext& context, Call& call, json::object arguments) 
     text += line_of(entry);
   }
   if (text.empty()) text = "(empty)\n";
-  if (listing->truncated) text += "[truncated: list a subdirectory to see more]\n";
+  if (listing->truncated)
+    text += fmt::format("[truncated: {} more; list a subdirectory to see them]\n", listing->left_out);
   text += "Session: " + session->id;
-  co_return answer(std::move(text), {{"session_id", session->id},
-                                     {"path", request->path},
-                                     {"entries", std::move(entries)},
-                                     {"truncated", listing->truncated}});
+  json::object facts{{"session_id", session->id},
+                     {"path", request->path},
+                     {"entries", std::move(entries)},
+                     {"truncated", listing->truncated}};
+  if (listing->truncated) facts["left_out"] = listing->left_out;
+  co_return answer(std::move(text), std::move(facts));
 }
 
 Task<Or<>> delete_file(ToolContext& context, Call& call, json::object arguments) {
@@ -148,7 +153,8 @@ Tool list_files_tool(const config::Languages& languages) {
                              {"type", one_of({"file", "directory", "symlink", "other"}, "")},
                              {"size", property("integer", "Bytes")},
                              {"modified", property("string", "Time of the last change, as 2026-01-31T12:00:00.000Z")},
-                             {"target", property("string", "Target of a symlink")}},
+                             {"target", property("string", "Target of a symlink")},
+                             {"not_utf8", property("boolean", "The real name has other bytes than shown")}},
                             {"path", "type", "size"});
   Tool tool;
   tool.definition = {
@@ -165,7 +171,8 @@ Tool list_files_tool(const config::Languages& languages) {
       {"outputSchema", schema({{"session_id", property("string", "")},
                                {"path", property("string", "The listed directory, relative to /workspace")},
                                {"entries", list_of(entry, "")},
-                               {"truncated", property("boolean", "There are more entries")}},
+                               {"truncated", property("boolean", "There are more entries")},
+                               {"left_out", property("integer", "How many more")}},
                               {"session_id", "path", "entries", "truncated"})},
       {"annotations", annotations({.read_only = true, .idempotent = true})}};
   tool.run = list_files;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "doors/mcp/arguments.hpp"
+#include "doors/mcp/client_form.hpp"
 #include "doors/mcp/content.hpp"
 #include "doors/mcp/schema.hpp"
 #include "doors/mcp/tool.hpp"
@@ -11,6 +12,17 @@ namespace {
 namespace json = boost::json;
 using cove::mcp::Call;
 using cove::mcp::Or;
+
+std::string sentence_for(const Call& call, const std::string& session, std::string language, std::size_t ended) {
+  if (language != "all") {
+    language.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(language.front())));
+    return language + " session reset.";
+  }
+  if (!session.empty()) return ended == 0 ? "There was no session " + session + "." : "Session " + session + " reset.";
+  if (reads_old_form(call)) return "All sessions reset.";  // as they expect it, word for word
+  if (ended == 0) return "There was no session to reset.";
+  return ended == 1 ? "Session reset." : fmt::format("{} sessions reset.", ended);
+}
 
 Task<Or<>> reset(ToolContext& context, Call& call, json::object arguments) {
   const auto language = text_argument(arguments, "language");
@@ -25,9 +37,7 @@ Task<Or<>> reset(ToolContext& context, Call& call, json::object arguments) {
   }
   const auto done = co_await context.sessions.reset(call, session->value_or(""), which);
   if (!done) co_return tool_error(done.error().message);
-  auto sentence = which == "all" ? std::string("All sessions reset.") : which + " session reset.";
-  sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
-  co_return answer(std::move(sentence), {{"ended", *done}});
+  co_return answer(sentence_for(call, session->value_or(""), which, *done), {{"ended", *done}});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "doors/mcp/es_module.hpp"
 #include "doors/mcp/recent_outputs.hpp"
 #include "doors/mcp/runners.hpp"
 #include "mcp/envelope.hpp"
@@ -18,24 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kScanTime{10};  // to find the files that a run wrote
 
-// An ES module, which an interpreter cannot run: a line begins with import or export.
-bool is_module(std::string_view filename, std::string_view code) {
-  if (filename.ends_with(".mjs")) return true;
-  for (std::size_t at = 0; at < code.size();) {
-    const auto end = std::min(code.find('\n', at), code.size());
-    auto line = code.substr(at, end - at);
-    at = end + 1;
-    if (line.starts_with("export ")) return true;
-    if (!line.starts_with("import ") && !line.starts_with("import{")) continue;
-    line.remove_prefix(std::string_view("import").size());
-    // `import {` may continue on the next line.
-    if (line.find(" from ") != line.npos || line.find_first_of("'\"{") != line.npos) return true;
-  }
-  return false;
-}
-
 bool is_module(const RunRequest& request) {
-  return request.language.name == "javascript" && is_module(request.filename, request.code);
+  return request.language.name == "javascript" && (request.filename.ends_with(".mjs") || is_es_module(request.code));
 }
 
 std::optional<sandbox::KernelLanguage> interpreter_for(const RunRequest& request) {

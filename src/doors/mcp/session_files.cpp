@@ -71,6 +71,7 @@ Task<Result<sandbox::Listing>> SessionFiles::list(std::string path, sandbox::Rec
     bytes += relative->size() + entries[i].target.size();
     if (bytes > kMaxPathBytes || i == kMaxEntries) {
       listing->truncated = true;
+      listing->left_out += entries.size() - i;
       entries.resize(i);
       break;
     }

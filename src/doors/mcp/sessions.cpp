@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kLabels = R"({"door": "mcp"})";
 constexpr std::size_t kMaxKnown = 10'000;
+constexpr std::size_t kMaxGone = 1000;  // connections that are remembered for the sake of their tasks
 
 constexpr std::string_view kUnnamed = "mcp-";
 
@@ -89,8 +90,12 @@ Task<std::shared_ptr<void>> Sessions::lock_session(Call& call, std::string key) 
   co_return lock;
 }
 
+bool Sessions::is_gone(const std::string& connection) const {
+  return std::ranges::find(gone_, connection) != gone_.end();
+}
+
 std::string Sessions::default_name(const Call& call, const std::string& language) {
-  if (call.connection.empty()) return random_name(kUnnamed);
+  if (call.connection.empty() || is_gone(call.connection)) return random_name(kUnnamed);
   tenants_[call.connection] = call.tenant;
   auto& name = defaults_[{call.connection, default_for(call, language)}];
   if (name.empty()) name = random_name(kUnnamed);
@@ -100,7 +105,8 @@ std::string Sessions::default_name(const Call& call, const std::string& language
 Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string language, SessionWish wish) {
   if (services_.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   const auto config = services_.config();
-  const bool passing = name.empty() && call.connection.empty();
+  // A task whose connection is gone is a call without one: nobody would end a default session of that.
+  const bool passing = name.empty() && (call.connection.empty() || is_gone(call.connection));
   const auto idle = passing ? config->mcp.unnamed_idle : config->mcp.session_idle;
   if (hidden(call, name)) co_return unknown(name);
   if (name.empty()) name = default_name(call, language);
@@ -109,6 +115,7 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   auto lock = co_await lock_session(call, call.tenant + "\n" + name);
   if (call.cancelled()) co_return fail(Errc::unavailable, "the call was cancelled");
   const Key key(call.tenant, name);
+  if (wish.only == Existing::yes && !co_await services_.registry.find(call.tenant, name)) co_return unknown(name);
   if (wish.reset == Reset::yes) {
     if (const auto found = co_await services_.registry.find(call.tenant, name))
       co_await services_.registry.remove(*found, "deleted");
@@ -199,7 +206,8 @@ Task<Result<Session>> Sessions::open_existing(Call& call, SessionArgument which)
   if (!which.name.empty()) {
     COVE_CO_CHECK(co_await find(call, which.name, which.language));
   }
-  co_return co_await open(call, which.name, which.language);
+  const SessionWish wish{.only = which.name.empty() ? Existing::no : Existing::yes};
+  co_return co_await open(call, which.name, which.language, wish);
 }
 
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> Sessions::find(const Call& call, std::string name,
@@ -263,6 +271,8 @@ void Sessions::forget(const std::string& connection) {
     return true;
   });
   tenants_.erase(connection);
+  gone_.push_back(connection);
+  if (gone_.size() > kMaxGone) gone_.pop_front();
 }
 
 }  // namespace cove::doors::mcp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,11 +43,13 @@ struct Session {
 };
 
 enum class Reset { no, yes };
+enum class Existing { no, yes };
 
 // How a call wants its session.
 struct SessionWish {
   Reset reset = Reset::no;         // begin with a new one
   std::uint64_t memory_bytes = 0;  // of a new one; 0: the default
+  Existing only = Existing::no;    // yes: none is made
 };
 
 // Finds the sandbox for a call. A named session is the tenant's sandbox of that name, shared with every door. Without a
@@ -59,7 +62,7 @@ class Sessions {
   // Waits for the session's lock: calls in one session run one at a time, in order of arrival. At the limit of sessions
   // the tenant's least recently used one ends, unless it is in use.
   Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language, SessionWish wish = {});
-  // Like open(), but Errc::not_found if no session has the name.
+  // Like open(), but Errc::not_found if no session has the name, also if it was closed while the call waited.
   Task<Result<Session>> open_existing(cove::mcp::Call& call, SessionArgument which);
   // Without the lock, for calls that are about the run that holds it. Errc::not_found.
   Task<Result<std::shared_ptr<sandbox::Sandbox>>> find(const cove::mcp::Call& call, std::string name,
@@ -83,6 +86,7 @@ class Sessions {
   using Key = std::pair<std::string, std::string>;  // tenant, name
 
   Task<std::shared_ptr<void>> lock_session(cove::mcp::Call& call, std::string key);
+  [[nodiscard]] bool is_gone(const std::string& connection) const;
   std::string default_name(const cove::mcp::Call& call, const std::string& language);
   Task<Result<sandbox::Registry::Ensured>> ensure(const cove::mcp::Call& call, std::string name,
                                                   std::chrono::milliseconds idle, std::uint64_t memory_bytes);
@@ -92,6 +96,7 @@ class Sessions {
   Services& services_;
   std::map<std::pair<std::string, std::string>, std::string> defaults_;  // connection, language or "": name
   std::map<std::string, std::string> tenants_;                           // of connections
+  std::deque<std::string> gone_;                                         // connections; tasks may outlive them
   std::map<std::string, std::weak_ptr<LockQueue>> lock_queues_;
   std::map<Key, Known> known_;
 };

@@ -19,6 +19,7 @@ json::object to_json(const sandbox::FileEntry& entry) {
   json::object object{{"path", entry.path}, {"name", name},       {"type", entry.type},
                       {"size", entry.size}, {"mode", entry.mode}, {"mtime", entry.modified}};
   if (entry.type == "symlink") object["target"] = entry.target;
+  if (entry.not_utf8) object["notUtf8"] = true;
   return object;
 }
 
@@ -41,7 +42,9 @@ Task<Answer> list(Services& services, http::Exchange& exchange) {
   json::array entries;
   entries.reserve(listing.entries.size());
   for (const auto& entry : listing.entries) entries.push_back(to_json(entry));
-  co_return http::json_response(200, json::object{{"entries", std::move(entries)}, {"truncated", listing.truncated}});
+  json::object body{{"entries", std::move(entries)}, {"truncated", listing.truncated}};
+  if (listing.truncated) body["leftOut"] = listing.left_out;
+  co_return http::json_response(200, std::move(body));
 }
 
 Task<Answer> remove(Services& services, http::Exchange& exchange) {

@@ -126,6 +126,7 @@ Result<templates::BuildRequest> parse_build(const json::object& body, const conf
   COVE_TRY(request.preload, names_field(body, "preload", kMaxModules, is_module_name, "a Python module"));
   COVE_TRY(request.defaults, parse_defaults(body, config));
   request.timeout = std::chrono::ceil<seconds>(config.templates.build_timeout);
+  request.max_bytes = config.templates.build_size_bytes;
   COVE_TRY(const auto given, number_field(body, "buildTimeoutSeconds"));
   if (given) {
     const auto most = static_cast<double>(request.timeout.count());

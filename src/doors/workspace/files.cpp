@@ -245,7 +245,8 @@ Task<Answer> list_session(Services& services, http::Exchange& exchange, std::str
     files += fmt::format(R"({}{{"filename":{},"name":{},"size":{},"type":{}}})", files.empty() ? "" : ",",
                          json_text(file.path), json_text(file.path), file.size, json_text(type_of(base)));
   }
-  co_return envelope(fmt::format(R"("files":[{}]{})", files, listing->truncated ? R"(,"truncated":true)" : ""));
+  const auto cut = listing->truncated ? fmt::format(R"(,"truncated":true,"left_out":{})", listing->left_out) : "";
+  co_return envelope(fmt::format(R"("files":[{}]{})", files, cut));
 }
 
 Task<Answer> list(Services& services, http::Exchange& exchange) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -14,6 +15,7 @@ using sandbox::Process;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kLongest = 3600;  // seconds
+constexpr std::chrono::milliseconds kRetryAfter{1000};
 
 struct Trouble {
   unsigned status = 500;
@@ -21,13 +23,14 @@ struct Trouble {
   std::string_view description;
   std::string_view detail;
   std::string_view solution;
+  std::chrono::milliseconds retry_after = kRetryAfter;  // with 503
 };
 
 http::Response answer_to(const Trouble& trouble) {
   constexpr auto kBody = R"({{"detail":{{"error_code":"{}","description":{},"error_detail":{},"solution":{}}}}})";
   auto response = fastapi::json(trouble.status, fmt::format(kBody, trouble.code, json_text(trouble.description),
                                                             json_text(trouble.detail), json_text(trouble.solution)));
-  return trouble.status == 503 ? fastapi::later(std::move(response), std::chrono::seconds(1)) : response;
+  return trouble.status == 503 ? fastapi::later(std::move(response), trouble.retry_after) : response;
 }
 
 // Errors of the core, before anything ran.
@@ -37,7 +40,8 @@ http::Response answer_to(const Error& error) {
                              .code = "Sandbox.TooManyRequestsExection",
                              .description = "No sandbox is free",
                              .detail = error.message,
-                             .solution = "Please try again later"});
+                             .solution = "Please try again later",
+                             .retry_after = std::max<std::chrono::milliseconds>(error.retry_after, kRetryAfter)});
   }
   return answer_to(Trouble{.code = "Sandbox.InternalError",
                            .description = "The sandbox failed",

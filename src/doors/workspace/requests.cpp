@@ -122,7 +122,11 @@ Parsed<EfastRequest> parse_efast(const Value& body) {
     checker.text(given(body, "efast_url"), place(kBody, "efast_url"), request.url);
     checker.text(given(body, "save_path"), place(kBody, "save_path"), request.save_path);
     checker.text(given(body, "token"), place(kBody, "token"), request.token);
-    checker.integer(given(body, "timeout"), place(kBody, "timeout"), request.timeout);
+    const auto* timeout = given(body, "timeout");
+    checker.integer(timeout, place(kBody, "timeout"), request.timeout);
+    if (request.timeout < 0)
+      checker.complain("greater_than_equal", place(kBody, "timeout"),
+                       "Input should be greater than or equal to 0; 0 is the server's default", to_json(*timeout));
   });
 }
 

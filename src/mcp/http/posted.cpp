@@ -21,6 +21,8 @@ Posted::Kind kind_of(const json::value& value) {
 }  // namespace
 
 std::optional<Posted> read_posted(std::string_view body) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
   json::parse_options options;
   options.max_depth = kDepth;
   boost::system::error_code failed;
