@@ -140,7 +140,7 @@ TEST(Keys, FillOneFieldEach) {
                                                                                            : "a")
                         : key.kind == Kind::map      ? "a=host"
                         : key.kind == Kind::duration ? "1s"
-                        : key.kind == Kind::size     ? "16M"
+                        : key.kind == Kind::size     ? (key.most != 0 && key.most < (16U << 20) ? "512K" : "16M")
                         : key.kind == Kind::count    ? (key.most != 0 && key.most < 2000 ? "50" : "2000")
                         : key.kind == Kind::cores    ? "3"
                                                      : "/x";
