@@ -50,7 +50,8 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
                .orphan_grace = options_.orphan_grace,
                .note = options_.note,
                .raisable = options_.raisable},
-      pool_(tasks, [this](const jail::Limits& limits) { return make_unnamed(limits); }),
+      pool_(tasks, [this](const auto& limits, const auto& tenant) { return make_unnamed(limits, tenant); }),
+      left_(executor),
       sooner_(executor),
       boot_id_(boot_id()) {}
 
@@ -96,6 +97,7 @@ async::Task<> Registry::keep_time() {
       if (sandbox->expiry_is_fixed())
         next = std::min(next, Clock::now() + (sandbox->expires_boot() - boot_time()) + milliseconds(1));
     }
+    pool_.tidy_tenants();
     pool_.tick();
     co_await sooner_.wait_until(next);
   }

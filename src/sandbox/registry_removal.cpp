@@ -1,4 +1,6 @@
 // How sandboxes leave the registry.
+#include <algorithm>
+
 #include "async/deadline.hpp"
 #include "sandbox/registry.hpp"
 
@@ -13,6 +15,8 @@ constexpr std::size_t kMaxNamed = 10;
 }  // namespace
 
 async::Task<Result<>> Registry::remove_template(std::string name) {
+  const auto leaves = [&](const auto& entry) { return entry.second->row().template_name == name; };
+  while (std::ranges::any_of(leaving_, leaves)) co_await left_.wait();
   std::string users;
   std::size_t count = 0;
   for (const auto& sandbox : all()) {
@@ -34,6 +38,13 @@ async::Task<> Registry::forget_later(std::string id) {
   while (!store_.sandboxes().erase(id)) co_await async::sleep_for(kRetryInterval);
 }
 
+// What the kernel has not taken apart yet counts in the quotas, and keeps its template.
+async::Task<> Registry::dismantle(std::shared_ptr<Sandbox> sandbox) {
+  co_await sandbox->dismantle();
+  leaving_.erase(sandbox->row().id);
+  left_.notify_all();
+}
+
 async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why) {
   if (sandbox->state() == State::deleting || sandbox->state() == State::gone) {
     while (sandbox->state() != State::gone) co_await sandbox->changed().wait();
@@ -44,12 +55,14 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
   const bool written = sandbox->purpose() == Purpose::named;
   if (written) [[maybe_unused]]
     const auto marked = store_.sandboxes().set_state(sandbox->row().id, "deleting");
-  co_await sandbox->destroy();
-  // Nothing of it is left; a row that cannot be erased now is erased later, or at the next start.
+  co_await sandbox->kill();
+  // Nobody can reach it: its name is free. A row that cannot be erased now is erased later, or at the next start.
   if (written && !store_.sandboxes().erase(sandbox->row().id))
     tasks_.spawn("forget a sandbox", forget_later(sandbox->row().id));
   by_name_.erase(Key(sandbox->tenant(), sandbox->name()));
   by_id_.erase(sandbox->row().id);
+  leaving_.emplace(sandbox->row().id, sandbox);
+  tasks_.spawn("take a sandbox apart", dismantle(sandbox));
   inherited_.erase(sandbox->row().id);
   kernels_.forget(*sandbox);
   sandbox->changed().notify_all();

@@ -104,6 +104,18 @@ def test_a_new_kernel_has_no_threads_no_extra_descriptors_and_leaves_no_files(st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("waited", [0, 0.5])
+def test_one_that_was_told_what_it_will_be_is_no_other_kernel(start, tmp_path, waited):
+    process = start()
+    process.send({"op": "begin", "mode": "expect", "use": "kernel"})
+    time.sleep(waited)
+    begin_kernel(process, tmp_path, {"GIVEN": "late"})
+    assert process.execute("import os; os.environ['GIVEN']").of("execute_result") == [{"execution_count": 1, "data": {"text/plain": "'late'"}, "metadata": {}}]
+    assert process.execute("os.getcwd()").result == repr(str(tmp_path))
+    assert process.execute("[name for name in dir() if not name.startswith('_')]").result == "['In', 'Out', 'exit', 'get_ipython', 'os', 'quit']"
+    process.end()
+
+
 def test_names_of_ours_are_not_among_the_users(shared):
     assert shared.execute("[name for name in dir() if not name.startswith('_')]").result == "['In', 'Out', 'exit', 'get_ipython', 'quit']"
     assert shared.execute("import sys; sys.path[0]").result == "''"
