@@ -52,6 +52,44 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class ForkLoops:
+    """A loop for each core: an interpreter with the modules of a zygote forks, and the child ends at once. What it loads, and how, is the runtime's own (runtime/python)."""
+
+    RUNTIME = pathlib.Path(__file__).resolve().parent.parent / "runtime" / "python"
+    LOOP = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from cove_runtime import main
+main.prepare("IPython numpy pandas matplotlib.pyplot openpyxl PIL.Image".split())
+print("ready", flush=True)
+for line in sys.stdin:
+    until, done = time.perf_counter() + float(line), 0
+    while time.perf_counter() < until:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        done += 1
+    print(done, flush=True)
+"""
+
+    def __init__(self):
+        self.loops = [subprocess.Popen([PYTHON, "-I", "-B", "-c", self.LOOP, self.RUNTIME], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in os.sched_getaffinity(0)]
+        for loop in self.loops:
+            assert loop.stdout.readline() == "ready\n"
+
+    def per_second(self, seconds):
+        for loop in self.loops:
+            loop.stdin.write(f"{seconds}\n")
+            loop.stdin.flush()
+        return sum(int(loop.stdout.readline()) for loop in self.loops) / seconds
+
+    def stop(self):
+        for loop in self.loops:
+            loop.stdin.close()
+            loop.wait(10)
+
+
 class HandlerPool:
     """Handlers in bubblewrap: some Pythons started before they are asked for, each called once and replaced, so that no call finds anything of another's."""
 

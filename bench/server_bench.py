@@ -22,6 +22,9 @@ BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/u
          "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
 
 
+PAUSE = 0.05  # for the pool to fill up again, and for the peer alike
+
+
 class Unexpected(Exception):
     """Another status than those that were wanted: its third argument."""
 
@@ -151,6 +154,8 @@ def life(server, rows, count):
         peers.append(lambda _: spawn(["docker", "run", "--rm", image, "/bin/true"]))
     cycle, bwrap, *docker = alternately(count, cove_cycle, *peers)
     rows.append(("create + exec /bin/true + delete, over HTTP", cycle, "bwrap --unshare-all /bin/true", bwrap))
+    pooled, bwrap = alternately(count, cove_cycle, peers[0], pause=PAUSE)
+    rows.append(("the same with time for the pool to fill up", pooled, "bwrap --unshare-all /bin/true", bwrap))
     if docker:
         rows.append(("create + exec /bin/true + delete, over HTTP", cycle, "docker run --rm", docker[0]))
     client.ask("PUT", "/v1/sandboxes/live", {})

@@ -187,7 +187,9 @@ struct Python {
 };
 
 struct Pool {
-  std::uint32_t size = 0;  // sandboxes of each kind that stand ready
+  std::uint32_t size = 0;                   // sandboxes of each kind that stand ready
+  std::uint32_t tenant_interpreters = 0;    // ready for tenants with keys, in all
+  std::chrono::milliseconds tenant_idle{};  // a tenant that asked for nothing so long has none ready
   bool operator==(const Pool&) const = default;
 };
 

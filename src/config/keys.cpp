@@ -172,6 +172,11 @@ const auto& table() {
 
       {"pool.size", count, "4", live, [](Config& c) -> auto& { return c.pool.size; },
        "Number of sandboxes of each kind to keep ready; 0 turns the pool off", 0, 10'000},
+      {"pool.tenant_interpreters", count, "8", live, [](Config& c) -> auto& { return c.pool.tenant_interpreters; },
+       "Number of interpreters to keep ready for tenants with keys, all tenants together; each is of one tenant alone",
+       0, 10'000},
+      {"pool.tenant_idle", duration, "5m", live, [](Config& c) -> auto& { return c.pool.tenant_idle; },
+       "Keep no interpreter ready for a tenant that has asked for none for so long", kSecond, kDay},
       {"execute.max_timeout", duration, "60s", live, [](Config& c) -> auto& { return c.execute.max_timeout; },
        "Longest timeout for /v1/execute and for commands in sessions", 1, 365 * kDay},
       {"execute.output_limit", size, "1000000", live, [](Config& c) -> auto& { return c.execute.output_limit_bytes; },

@@ -172,7 +172,7 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
   const auto needs_sandbox = [&] {
     return request.verb == KeeperVerb::destroy || request.verb == KeeperVerb::pause ||
            request.verb == KeeperVerb::resume || request.verb == KeeperVerb::inspect ||
-           request.verb == KeeperVerb::relimit;
+           request.verb == KeeperVerb::relimit || request.verb == KeeperVerb::kill;
   };
   auto* sandbox = needs_sandbox() ? sandboxes_.find(request.id) : nullptr;
   if (needs_sandbox() && sandbox == nullptr)
@@ -197,6 +197,9 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       sandbox->kill();
       answered = true;
       break;
+    case KeeperVerb::kill:
+      sandbox->kill();
+      return front_.send({.word = KeeperWord::done, .serial = request.serial, .id = request.id});
     case KeeperVerb::sweep:
       done = sweep();
       break;

@@ -153,12 +153,15 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
   co_return not_startable(record_);
 }
 
-async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth) {
+async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth, SpareUse use) {
   ProcessRequest request{
       .kind = ProcessKind::internal, .argv = {"python3"}, .directory = "/", .input = InputMode::open, .channel = true};
   auto born = co_await fork_zygote(std::move(request), std::move(birth));
   if (!born) co_return tl::unexpected<Error>(born.error());
   if ((*born)->end() || (*born)->failure()) co_return fail(Errc::unavailable, "the interpreter did not start");
+  if (use == SpareUse::kernel) {
+    if (auto told = (*born)->send(R"({"op":"begin","mode":"expect","use":"kernel"})"); !told) co_return told;
+  }
   ++context_.pythons.warm;
   spare_ = std::move(*born);
   co_return Result<>();

@@ -14,6 +14,9 @@
 
 namespace cove::sandbox {
 
+// What an interpreter that is kept ready will be asked to become; it prepares for that.
+enum class SpareUse : std::uint8_t { program, kernel };
+
 // How processes come into a sandbox: a program that init starts, an interpreter forked from a zygote, or one that was
 // forked before and waits. The caller keeps the sandbox alive and has checked that it takes processes; everything given
 // to the constructor lives at least as long as this.
@@ -32,7 +35,7 @@ class Births {
   Started node(ProcessRequest request, std::vector<std::string> environment);
 
   // Forks an interpreter for the next python().
-  async::Task<Result<>> keep_spare(wire::KeeperRequest birth);
+  async::Task<Result<>> keep_spare(wire::KeeperRequest birth, SpareUse use);
   [[nodiscard]] bool spare_died() const { return spare_ && spare_->end(); }
   // Interpreters that are on their way from a zygote.
   [[nodiscard]] int pending() const { return pending_; }

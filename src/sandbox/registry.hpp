@@ -36,8 +36,8 @@ struct CreateRequest {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   Purpose purpose = Purpose::named;
-  bool python = false;          // it will want an interpreter at once
-  std::string renewal = "use";  // as SandboxRow::renewal
+  Pool::Content content = Pool::Content::nothing;  // what it will want at once
+  std::string renewal = "use";                     // as SandboxRow::renewal
 };
 
 // Everything a sandbox writes is memory: what it may write must leave some. Registry::ensure gives no more than this.
@@ -102,7 +102,8 @@ class Registry {
   [[nodiscard]] std::shared_ptr<Sandbox> by_id(const std::string& id) const;
   // Gives it other limits and publishes that. Errc::quota when its tenant may not have that much memory.
   async::Task<Result<>> set_limits(std::shared_ptr<Sandbox> sandbox, SandboxLimits limits, Quotas quotas);
-  // Returns when nothing of it is left.
+  // Returns when every process in it has been killed and its name is free. Until the kernel has taken it apart, in the
+  // background, it still counts in the quotas.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
   // Processes of a tenant that run in the background.
@@ -110,6 +111,8 @@ class Registry {
   // By name, those after `after`, without throwaways.
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> of(const std::string& tenant, const std::string& after) const;
   [[nodiscard]] std::size_t size() const { return by_name_.size(); }
+  // Removed, and not taken apart by the kernel yet.
+  [[nodiscard]] std::size_t leaving() const { return leaving_.size(); }
 
   // Asks the keeper something: whether sandboxes could be made now. Errc::unavailable when no answer comes in time.
   async::Task<Result<>> check(std::chrono::milliseconds patience);
@@ -141,9 +144,15 @@ class Registry {
   async::Task<Result<>> hand_over(keeper::KeeperLink link);
   async::Task<Result<>> adopt_inherited(std::shared_ptr<Sandbox> sandbox);
   void give_up(const std::shared_ptr<Sandbox>& sandbox, const Error& error);
-  std::shared_ptr<Sandbox> make_unnamed(const jail::Limits& limits);
+  std::shared_ptr<Sandbox> make_unnamed(const jail::Limits& limits, const std::string& tenant);
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
+  async::Task<> dismantle(std::shared_ptr<Sandbox> sandbox);
+  async::Task<Result<std::shared_ptr<Sandbox>>> make_way(CreateRequest request, Quotas quotas, IfThere if_there);
+  std::shared_ptr<Sandbox> take_ready(const CreateRequest& request);
+  void enroll(const std::shared_ptr<Sandbox>& sandbox);
+  async::Task<Result<>> adapt(std::shared_ptr<Sandbox> ready, store::SandboxRow row, Purpose purpose);
+  async::Task<Result<>> make_new(std::shared_ptr<Sandbox> sandbox);
   Result<> check_quotas(const CreateRequest& request, const Quotas& quotas) const;
   void remember_expired(const Sandbox& sandbox);
   [[nodiscard]] tl::unexpected<Error> absent(const Key& key) const;
@@ -161,9 +170,12 @@ class Registry {
   Pool pool_;
   std::map<Key, std::shared_ptr<Sandbox>> by_name_;
   std::map<std::string, std::shared_ptr<Sandbox>> by_id_;
+  std::map<std::string, std::shared_ptr<Sandbox>> leaving_;        // removed, and not taken apart yet; by id
+  async::Signal left_;                                             // fewer are leaving
   std::deque<std::pair<Key, std::chrono::milliseconds>> expired_;  // the newest, with their TTL; for messages
   async::Signal sooner_;                                           // something may expire earlier than was thought
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // of events, by tenant
+  bool limits_can_change_ = true;                                  // of a sandbox that lives, on this host
   Counters counters_;
   std::set<std::string> inherited_;  // ids of sandboxes of the server before us that are not reconnected yet
   bool loaded_ = false;              // what the server before us stored

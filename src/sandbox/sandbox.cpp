@@ -195,7 +195,8 @@ async::Task<> Sandbox::discard() {
   const auto self = shared_from_this();
   if (record_.state == State::gone) co_return;
   set_state(State::deleting);
-  co_await destroy();
+  co_await kill();
+  co_await dismantle();
 }
 
 void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
@@ -203,6 +204,10 @@ void Sandbox::take_identity(store::SandboxRow row, Purpose purpose) {
   row.init_pid = record_.row.init_pid;
   row.uid = record_.row.uid;
   row.cgroup = record_.row.cgroup;
+  row.memory_bytes = record_.row.memory_bytes;
+  row.disk_bytes = record_.row.disk_bytes;
+  row.pids = record_.row.pids;
+  row.cpu_millis = record_.row.cpu_millis;
   row.next_process = processes_.next_number();
   row.state = "running";
   record_.row = std::move(row);
@@ -216,18 +221,27 @@ void Sandbox::tick() {
   if (active_ > 0 || works(record_, processes_)) touch();  // also for a server that comes after us
 }
 
-async::Task<> Sandbox::destroy() {
+async::Task<> Sandbox::insist(wire::KeeperVerb verb) {
+  const auto wanted = request(verb);
+  while (true) {
+    const auto done = co_await context_.keeper.ask(wanted);
+    // not_found: it never was, or the keeper before us ended it.
+    if (done || done.error().code != Errc::unavailable) break;
+  }
+}
+
+async::Task<> Sandbox::kill() {
   const auto self = shared_from_this();
   // Whoever waits for a process learns at once that it ended.
   on_init_gone();
-  const auto wanted = request(wire::KeeperVerb::destroy);
-  while (true) {
-    const auto gone = co_await context_.keeper.ask(wanted);
-    // not_found: it never was, or the keeper before us ended it.
-    if (gone || gone.error().code != Errc::unavailable) break;
-  }
+  co_await insist(wire::KeeperVerb::kill);
   ::unlinkat(context_.run_dir, record_.row.id.c_str(), 0);
   set_state(State::gone);
+}
+
+async::Task<> Sandbox::dismantle() {
+  const auto self = shared_from_this();
+  co_await insist(wire::KeeperVerb::destroy);
 }
 
 async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
@@ -241,6 +255,13 @@ async::Task<Result<wire::KeeperReply>> Sandbox::inspect() {
 async::Task<Result<>> Sandbox::set_limits(SandboxLimits limits) {
   const auto self = shared_from_this();
   if (record_.state != State::running && record_.state != State::paused) co_return not_found(record_);
+  if (auto changed = co_await apply_limits(limits); !changed) co_return changed;
+  if (record_.purpose == Purpose::throwaway) co_return Result<>();
+  co_return context_.store.sandboxes().set_limits(record_.row);
+}
+
+async::Task<Result<>> Sandbox::apply_limits(SandboxLimits limits) {
+  const auto self = shared_from_this();
   auto wanted = request(wire::KeeperVerb::relimit);
   wanted.memory_bytes = limits.memory_bytes;
   wanted.disk_bytes = limits.disk_bytes;
@@ -254,8 +275,7 @@ async::Task<Result<>> Sandbox::set_limits(SandboxLimits limits) {
   record_.row.disk_bytes = limits.disk_bytes;
   record_.row.pids = limits.pids;
   record_.row.cpu_millis = limits.cpu_millis;
-  if (record_.purpose == Purpose::throwaway) co_return Result<>();
-  co_return context_.store.sandboxes().set_limits(record_.row);
+  co_return Result<>();
 }
 
 async::Task<Result<>> Sandbox::pause() {

@@ -101,8 +101,16 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<> refresh_counters();
   // Returns when nobody reads them any more, or at that time.
   async::Task<> counted(std::chrono::steady_clock::time_point until);
+  [[nodiscard]] SandboxLimits limits() const {
+    return {.memory_bytes = record_.row.memory_bytes,
+            .disk_bytes = record_.row.disk_bytes,
+            .pids = record_.row.pids,
+            .cpu_millis = record_.row.cpu_millis};
+  }
   // Other limits from now on, also after a restart. Errc::conflict, with the numbers, when more than that is in use.
   async::Task<Result<>> set_limits(SandboxLimits limits);
+  // The same for one that has no row in the store yet.
+  async::Task<Result<>> apply_limits(SandboxLimits limits);
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
 
@@ -114,20 +122,22 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> adopt_into_keeper();
   // Connects to an init that served the previous server, and restores its processes from the store.
   async::Task<Result<>> reconnect();
-  // Gives a pooled sandbox the row of the request that takes it.
+  // Gives a pooled sandbox the row of the request that takes it; its limits stay what they are.
   void take_identity(store::SandboxRow row, Purpose purpose);
   void set_state(State state);
   // An OOM kill or a refused fork, as the keeper reports it.
   void update_counters(const wire::KeeperReply& reply) { counters_.update(reply); }
   // Twice a second: renews the time of a sandbox in use, and no longer waits for stalled readers.
   void tick();
-  // Returns when nothing of it is left; the state is `gone` then.
-  async::Task<> destroy();
-  // destroy() for one without a store row and events, at most once.
+  // Returns when every process in it has been killed and nobody can reach it; the state is `gone` then.
+  async::Task<> kill();
+  // After kill(): returns when the kernel has taken everything of it apart.
+  async::Task<> dismantle();
+  // kill() and dismantle() for one without a store row and events, at most once.
   async::Task<> discard();
 
   // Forks an interpreter that the next start_python() gets.
-  async::Task<Result<>> keep_python_ready();
+  async::Task<Result<>> keep_python_ready(SpareUse use);
   // Its init lives, and so does the interpreter that is kept ready.
   [[nodiscard]] bool answers() const;
 
@@ -147,6 +157,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> wait_until_ready(ProcessKind kind, std::function<bool()> abandoned);
   void count_refusal(const Result<std::shared_ptr<Process>>& started);
   [[nodiscard]] wire::KeeperRequest request(wire::KeeperVerb verb) const;
+  // Asks until a keeper has done it, or knows no such sandbox.
+  async::Task<> insist(wire::KeeperVerb verb);
   void persist_expiry();
   // How long from now it may live without a server.
   [[nodiscard]] std::chrono::milliseconds lease() const;

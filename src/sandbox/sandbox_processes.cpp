@@ -171,10 +171,10 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_node(ProcessRequest
   return start_when_ready(std::move(request), Interpreter::node);
 }
 
-async::Task<Result<>> Sandbox::keep_python_ready() {
+async::Task<Result<>> Sandbox::keep_python_ready(SpareUse use) {
   const auto self = shared_from_this();
   const auto birth = request(wire::KeeperVerb::birth);
-  co_return co_await births_.keep_spare(birth);
+  co_return co_await births_.keep_spare(birth, use);
 }
 
 }  // namespace cove::sandbox

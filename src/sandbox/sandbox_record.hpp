@@ -30,6 +30,7 @@ struct SandboxLimits {
   std::uint64_t disk_bytes = 0;
   std::uint32_t pids = 0;
   std::uint32_t cpu_millis = 0;
+  friend bool operator==(const SandboxLimits&, const SandboxLimits&) = default;
 };
 
 // A sandbox that is being deleted is reported like one that never was.

@@ -68,7 +68,7 @@ Task<bool> Drain::end_sandboxes() {
   const auto goes = [all](const auto& sandbox) { return all || sandbox->purpose() == sandbox::Purpose::throwaway; };
   const auto left = [&] {
     const auto sandboxes = services_.registry.all();
-    return std::ranges::any_of(sandboxes, goes);
+    return services_.registry.leaving() > 0 || std::ranges::any_of(sandboxes, goes);
   };
   for (const auto& sandbox : services_.registry.all()) {
     if (goes(sandbox)) services_.tasks.spawn("end a sandbox", services_.registry.remove(sandbox, "shutdown"));

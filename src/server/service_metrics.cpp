@@ -137,6 +137,17 @@ void watch_pool(Services& services) {
     metrics.watch_total(
         "cove_pool_misses_total", "Sandboxes that had to be made when they were asked for",
         [&shelf] { return static_cast<double>(shelf.misses); }, kind);
+    metrics.watch(
+        "cove_pool_tenant_ready", "Sandboxes that stand ready, each for one tenant with keys",
+        [&services, &shelf] { return static_cast<double>(services.registry.pool().ready_for_tenants(shelf.kind)); },
+        kind);
+    metrics.watch_total(
+        "cove_pool_tenant_hits_total", "Sandboxes that stood ready when a tenant with keys asked for an interpreter",
+        [&shelf] { return static_cast<double>(shelf.tenant_hits); }, kind);
+    metrics.watch_total(
+        "cove_pool_tenant_misses_total",
+        "Sandboxes that had to be made when a tenant with keys asked for an interpreter",
+        [&shelf] { return static_cast<double>(shelf.tenant_misses); }, kind);
   }
 }
 

@@ -50,7 +50,7 @@ sandbox::Admission::Options admission_options(const config::Config& config, cons
           .background = [&registry](const std::string& tenant) { return registry.background_of(tenant); }};
 }
 
-// The pool holds what is asked for most: a sandbox of the default limits, a run, a handler.
+// The pool holds what is asked for most: a sandbox of the default limits, a session, a run, a handler.
 sandbox::Pool::Options pool_options(const config::Config& config) {
   const jail::Limits plain{.memory_bytes = config.sandbox.memory_bytes,
                            .disk_bytes = std::min(config.sandbox.disk_for(config.sandbox.memory_bytes),
@@ -60,13 +60,18 @@ sandbox::Pool::Options pool_options(const config::Config& config) {
                            .cpu_millis = config.sandbox.cpu_millis};
   const auto size = config.pool.size;
   const auto handlers = size == 0 ? 0 : config.workspace.handler_pool;
-  const bool warm = config.python.warm;
-  sandbox::Pool::Options options{.age = config.python.zygote_age};
+  using Content = sandbox::Pool::Content;
+  const auto program = config.python.warm ? Content::program : Content::nothing;
+  const auto kernel = config.python.warm ? Content::kernel : Content::nothing;
+  sandbox::Pool::Options options{.age = config.python.zygote_age,
+                                 .tenant_bound = config.pool.tenant_interpreters,
+                                 .tenant_idle = config.pool.tenant_idle};
   options.kinds.push_back({.name = "sandbox", .limits = plain, .size = size});
+  options.kinds.push_back({.name = "session", .limits = plain, .content = kernel, .size = size});
   options.kinds.push_back(
-      {.name = "execute", .limits = doors::execute::limits_of(config), .python = warm, .size = size});
+      {.name = "execute", .limits = doors::execute::limits_of(config), .content = program, .size = size});
   options.kinds.push_back(
-      {.name = "handler", .limits = doors::workspace::handler_limits(config), .python = warm, .size = handlers});
+      {.name = "handler", .limits = doors::workspace::handler_limits(config), .content = program, .size = handlers});
   return options;
 }
 

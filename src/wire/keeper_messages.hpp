@@ -23,6 +23,7 @@ enum class KeeperVerb : std::uint32_t {
   birth = 8,  // of an interpreter in a sandbox; carries its stdin, stdout, stderr and channel; answered by `born`
   retire_template = 9,  // no sandbox is made from it any more: its zygotes end
   relimit = 10,         // gives a sandbox other limits; Errc::conflict when more than that is in use
+  kill = 11,            // every process in it has been killed when this is answered; `destroy` waits for the rest
 };
 
 // The control group of one sandbox, below the keeper's own.
@@ -59,7 +60,7 @@ struct KeeperRequest {
 enum class KeeperWord : std::uint32_t {
   created = 1,        // every lock is on and init runs; also the answer to adopt
   failed = 2,         // the request was not carried out: error_of() says why
-  done = 3,           // pause, resume, inspect, sweep
+  done = 3,           // pause, resume, inspect, sweep, relimit, kill
   gone = 4,           // answer to destroy: nothing is left
   died = 5,           // unasked: init ended by itself
   out_of_memory = 6,  // unasked: the kernel killed a process of the sandbox for memory

@@ -13,7 +13,7 @@ from newborns import warm
 from server import Server, at, new_id
 
 SIZE = 3
-KINDS = ("sandbox", "execute", "handler")
+KINDS = ("sandbox", "session", "execute", "handler")
 
 
 def pooled(server):
@@ -92,13 +92,62 @@ def test_an_empty_pool_means_waiting_for_one_and_no_error(filled):
         assert filled.delete(at(name)).status == 204
 
 
-def test_other_limits_than_those_that_stand_ready_are_made_to_measure(filled):
+def test_one_that_stands_ready_gets_the_limits_that_are_asked_for(filled):
     before = pooled(filled)
-    name = filled.create(memoryLimit="100M")
-    assert filled.get(at(name)).json["limits"]["memoryBytes"] == 100_000_000
-    after = pooled(filled)
-    assert (after["hits_total", "sandbox"], after["misses_total", "sandbox"]) == (before["hits_total", "sandbox"], before["misses_total", "sandbox"])
+    wanted = {"memoryLimit": "100M", "ephemeralStorageLimit": "20M", "pidsLimit": 40}
+    name = filled.create(**wanted)
+    limits = filled.get(at(name)).json["limits"]
+    assert (limits["memoryBytes"], limits["diskBytes"], limits["pids"]) == (100_000_000, 20_000_000, 40)
+    assert pooled(filled)["hits_total", "sandbox"] == before["hits_total", "sandbox"] + 1
+    # They hold as they do in one that is made to measure.
+    said = filled.sh(name, "df -B1 --output=size /workspace | tail -1; ulimit -Hf; ulimit -Hp; head -c 30000000 /dev/zero > /workspace/big; echo $?")["stdout"].split()
+    assert int(said[0]) <= 20_004_864 and int(said[1]) * 512 <= 20_004_864 and int(said[2]) < 200 and said[3] != "0", said
+    assert filled.sh(name, "python3 -c 'bytearray(200_000_000)'")["exitCode"] != 0
     filled.delete(at(name))
+
+
+def test_another_share_of_the_processors_is_made_to_measure(filled):
+    before = pooled(filled)
+    name = filled.create(cpuLimit="500m")
+    assert filled.get(at(name)).json["limits"]["cpuMillis"] == 500
+    assert pooled(filled)["hits_total", "sandbox"] == before["hits_total", "sandbox"]
+    filled.delete(at(name))
+
+
+def test_a_call_of_mcp_that_stands_alone_finds_its_interpreter_waiting(filled):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "execute_code", "Accept": "application/json"}
+
+    def call(code, **more):
+        params = {"name": "execute_code", "arguments": {"language": "python", "code": code, **more}, "_meta": meta}
+        return filled.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers=headers).json["result"]["structuredContent"]
+
+    before, there = pooled(filled), inits(filled)
+    said = call("import os; x = 5; print(os.getcwd(), sorted(os.listdir()))")
+    assert said["stdout"] == "/workspace []\n", said
+    after = pooled(filled)
+    assert after["hits_total", "session"] == before["hits_total", "session"] + 1 and after["misses_total", "session"] == before["misses_total", "session"]
+    assert call("print('x' in globals())")["stdout"] == "False\n", "every such call has a sandbox of its own"
+    assert wait_until(lambda: full(filled), 20)
+    for entry in filled.get("/v1/sandboxes").json["sandboxes"]:
+        if entry["labels"].get("door") == "mcp":
+            assert filled.delete(at(entry["id"])).status == 204
+    assert wait_until(lambda: len(there - inits(filled)) == 2, 10), "what was taken has not come back"
+
+
+def test_a_place_is_free_when_the_answer_to_delete_is_there():
+    with leaving_nothing(), Server("--drain", "1s", "--max-sandboxes", "2") as server:
+        for _ in range(10):
+            names = [server.create(), server.create()]
+            assert server.post("/v1/sandboxes", {}).status == 429
+            server.start_process(names[0], "sleep", "1000")
+            assert server.delete(at(names[0])).status == 204
+            assert server.get(at(names[0])).status == 404
+            again = server.put(at(names[0]), {})
+            assert again.status == 200, again.json
+            assert server.sh(names[0], "ls /workspace; pgrep sleep")["stdout"] == ""
+            for name in names:
+                assert server.delete(at(name)).status == 204
 
 
 def test_one_that_dies_while_it_waits_is_replaced(filled):

@@ -104,6 +104,18 @@ def test_a_new_kernel_has_no_threads_no_extra_descriptors_and_leaves_no_files(st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("waited", [0, 0.5])
+def test_one_that_was_told_what_it_will_be_is_no_other_kernel(start, tmp_path, waited):
+    process = start()
+    process.send({"op": "begin", "mode": "expect", "use": "kernel"})
+    time.sleep(waited)
+    begin_kernel(process, tmp_path, {"GIVEN": "late"})
+    assert process.execute("import os; os.environ['GIVEN']").of("execute_result") == [{"execution_count": 1, "data": {"text/plain": "'late'"}, "metadata": {}}]
+    assert process.execute("os.getcwd()").result == repr(str(tmp_path))
+    assert process.execute("[name for name in dir() if not name.startswith('_')]").result == "['In', 'Out', 'exit', 'get_ipython', 'os', 'quit']"
+    process.end()
+
+
 def test_names_of_ours_are_not_among_the_users(shared):
     assert shared.execute("[name for name in dir() if not name.startswith('_')]").result == "['In', 'Out', 'exit', 'get_ipython', 'quit']"
     assert shared.execute("import sys; sys.path[0]").result == "''"
@@ -490,9 +502,73 @@ def test_tasks_go_on_while_the_kernel_waits(kernel):
     assert kernel.execute("ran").result == "[1]"
 
 
-def test_a_thread_that_prints_between_cells_belongs_to_no_request(kernel):
+def test_a_thread_that_prints_between_cells_belongs_to_the_cell_that_started_it(kernel):
     kernel.execute("import threading, time\ndef late():\n    time.sleep(0.05); print('late')\nthreading.Thread(target=late).start()")
-    assert kernel.receive() == {"type": "stream", "parent": None, "content": {"name": "stdout", "text": "late\n"}}
+    assert kernel.receive() == {"type": "stream", "parent": 1, "content": {"name": "stdout", "text": "late\n"}}
+
+
+def test_a_thread_that_prints_while_a_later_cell_runs_says_nothing_in_it(kernel):
+    kernel.execute("import threading, time\nstop = threading.Event()\ndef talk():\n    while not stop.wait(0.002): print('old', end=' ')\nolder = threading.Thread(target=talk); older.start()")
+    later = kernel.execute("def work():\n    for i in range(200): print('new', end=' '); time.sleep(0.0005)\nyounger = threading.Thread(target=work); younger.start()\nfor i in range(200): print('main', end=' '); time.sleep(0.0005)\nyounger.join()")
+    words = later.text().split()
+    assert (words.count("old"), words.count("new"), words.count("main")) == (0, 200, 200)
+    stopped = kernel.execute("stop.set(); older.join(); again = threading.Thread(target=print, args=('again',)); again.start(); again.join()")
+    assert stopped.text() == "again\n", "a thread that has the number of one that ended"
+
+
+def test_half_a_million_lines_come_whole_in_order_and_among_the_rest(kernel):
+    events = kernel.execute("""
+import sys
+from IPython.display import display
+for i in range(500_000):
+    print(i)
+    if i % 100_000 == 99_999:
+        print('err', i, file=sys.stderr)
+        display(i)
+print('last', end='')""", patience=120)
+    seen, expected = [], []
+    for message in events:
+        if message["type"] == "stream":
+            seen.append((message["content"]["name"], message["content"]["text"]))
+        elif message["type"] == "display_data":
+            seen.append(("display", message["content"]["data"]["text/plain"]))
+    for part in range(5):
+        last = part * 100_000 + 99_999
+        expected += [("stdout", "".join(f"{i}\n" for i in range(last - 99_999, last + 1))), ("stderr", f"err {last}\n"), ("display", str(last))]
+    expected.append(("stdout", "last"))
+    merged = []
+    for name, text in seen:
+        if merged and merged[-1][0] == name and name != "display":
+            merged[-1][1].append(text)
+        else:
+            merged.append((name, [text]))
+    assert [(name, "".join(texts)) for name, texts in merged] == expected
+    assert len(seen) < 3000, "lines of a burst go in pieces"
+    assert kernel.execute("import os; len(os.listdir('/proc/self/task'))").result == "1"
+
+
+def test_lines_that_do_not_come_in_a_burst_come_one_by_one_and_at_once(kernel):
+    asked = kernel.ask("execute", code="import time\nfor i in range(200): print(i)\nprint('before')\ntime.sleep(30)")
+    said, since = "", time.monotonic()
+    while "before" not in said:
+        message = kernel.receive(20)
+        said += message["content"].get("text", "") if message["type"] == "stream" else ""
+    assert time.monotonic() - since < 10, "also the end of a burst does not wait for the end of the cell"
+    kernel.interrupt()
+    assert kernel.replies(asked)[-1]["content"]["ename"] == "KeyboardInterrupt"
+    slowly = kernel.execute("for i in range(20): print(i); time.sleep(0.005)")
+    assert sum(message["type"] == "stream" for message in slowly) == 20
+
+
+def test_an_interrupt_in_a_burst_loses_nothing_that_was_printed(kernel):
+    for _ in range(5):
+        asked = kernel.ask("execute", code="done = -1\nwhile True:\n    print(done + 1)\n    done += 1")
+        time.sleep(0.1)
+        kernel.interrupt()
+        events = [message["content"]["text"] for message in kernel.replies(asked) if message["type"] == "stream"]
+        lines = "".join(events).splitlines()
+        done = int(kernel.execute("done").result)
+        assert lines[:done + 1] == [str(i) for i in range(done + 1)] and len(lines) - done in (1, 2)
 
 
 def test_many_threads_printing_at_once_lose_nothing(kernel):

@@ -15,7 +15,8 @@ class Interrupts:
         self._early = False  # an interrupt came meanwhile
         self._held = 0
         self._waiting = False
-        self._main = _get_ident()
+        self.main = _get_ident()
+        self._shielded = {Interrupts.hold.__code__}
         self._handler = self._arrived
 
     def install(self):
@@ -42,18 +43,22 @@ class Interrupts:
         if not self.allowed:
             self._early = self._expected
             return
-        if self._held:
+        if self._held or frame.f_code in self._shielded:
             self._waiting = True
             return
         raise KeyboardInterrupt
 
+    def shield(self, code):
+        """A function that begins with hold(): an interrupt between its call and that waits too."""
+        self._shielded.add(code)
+
     def hold(self):
         """From here to release() nothing is torn apart: a message half sent would spoil all that follow."""
-        if _get_ident() == self._main:
+        if _get_ident() == self.main:
             self._held += 1
 
     def release(self):
-        if _get_ident() == self._main:
+        if _get_ident() == self.main:
             self._held -= 1
             if self._waiting and not self._held:
                 self._waiting = False

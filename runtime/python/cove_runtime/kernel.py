@@ -20,7 +20,7 @@ from .channel import encode
 from .interrupts import Interrupts
 from .own import builtins as __builtins__  # noqa: F401
 from .reloads import Reloads
-from .streams import Outlet, Stream
+from .streams import Outlet
 from .touched import now, touched
 
 _getpid, _exit, _ioctl, _sleep, _FIONREAD = os.getpid, os._exit, fcntl.ioctl, time.sleep, termios.FIONREAD
@@ -37,7 +37,7 @@ class Kernel:
         self.shell = shell
         self.interrupts = Interrupts()
         self.outlet = Outlet(self.interrupts)
-        self.stdout, self.stderr = Stream(self.outlet, "stdout"), Stream(self.outlet, "stderr")
+        self.stdout, self.stderr = self.outlet.stdout, self.outlet.stderr
         self.comm_manager = comms.manager
         self.comm_manager.outlet = self.outlet
         self.channel = None
@@ -158,7 +158,9 @@ class Kernel:
         self.interrupts.install()
         if kind == "execute_reply":
             _drain()
+        self.outlet.rest()
         self.outlet.send(kind, content)
+        self.outlet.remember_threads()
         self.outlet.parent = self._unanswered = None
 
     # the requests

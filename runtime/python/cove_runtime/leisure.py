@@ -19,6 +19,10 @@ def stretch(asked):
     if asked(_PATIENCE):
         return
     program.stretch()
+    describe(asked)
+
+
+def describe(asked):
     if "pandas" not in sys.modules or asked(_QUIET):
         return
     names = {}

@@ -17,6 +17,12 @@ def live(channel_fd=3, leave=os._exit):
         leisure.stretch(channel.waits)
     try:
         begin = channel.receive()
+        stretched = begin.get("mode") == "expect" and _kernel is not None
+        if stretched:
+            _kernel.stretch()
+            leisure.describe(channel.waits)
+        if begin.get("mode") == "expect":
+            begin = channel.receive()
     except (EOFError, OSError):
         os._exit(0)
     try:
@@ -26,7 +32,7 @@ def live(channel_fd=3, leave=os._exit):
         os._exit(1)
     # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
     if begin.get("mode") == "kernel":
-        if _kernel is not None:
+        if _kernel is not None and not stretched:
             _kernel.stretch()
         kernel = _kernel or _new_kernel()
         birth.search_path("")

@@ -22,6 +22,7 @@ constexpr std::size_t kMaxKnown = 10'000;
 constexpr std::size_t kMaxGone = 1000;  // connections that are remembered for the sake of their tasks
 
 constexpr std::string_view kUnnamed = "mcp-";
+constexpr std::string_view kPython = "python";
 
 tl::unexpected<Error> unknown(const std::string& name) {
   return fail(Errc::not_found,
@@ -29,13 +30,14 @@ tl::unexpected<Error> unknown(const std::string& name) {
 }
 
 sandbox::CreateRequest request_for(const config::Config& config, const std::string& tenant, std::string name,
-                                   std::chrono::milliseconds idle, std::uint64_t memory_bytes) {
+                                   const Sessions::New& wanted) {
   sandbox::CreateRequest request;
   request.tenant = tenant;
   request.name = std::move(name);
-  request.ttl = idle;
+  request.ttl = wanted.idle;
+  if (wanted.language == kPython && config.python.warm) request.content = sandbox::Pool::Content::kernel;
   request.labels_json = kLabels;
-  request.limits = run::default_limits(config, memory_bytes);
+  request.limits = run::default_limits(config, wanted.memory_bytes);
   return request;
 }
 
@@ -121,7 +123,8 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
       co_await services_.registry.remove(*found, "deleted");
     known_.erase(key);
   }
-  const auto made = co_await ensure(call, name, idle, wish.memory_bytes);
+  const New wanted{.idle = idle, .memory_bytes = wish.memory_bytes, .language = language};
+  const auto made = co_await ensure(call, name, wanted);
   if (!made) co_return tl::unexpected<Error>(made.error());
   auto note = remember(key, *made, idle);
   const auto has = made->sandbox->row().memory_bytes;
@@ -139,12 +142,11 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
                     .last_written = known_.at(key).last_written};
 }
 
-Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std::string name,
-                                                          std::chrono::milliseconds idle, std::uint64_t memory_bytes) {
+Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std::string name, New wanted) {
   using sandbox::Registry;
   if (const auto found = co_await services_.registry.find(call.tenant, name)) {
     // A session with a short TTL is used again: it gets the full one.
-    if (is_ours(**found) && (*found)->row().ttl_ms < idle.count()) (*found)->set_ttl(idle);
+    if (is_ours(**found) && (*found)->row().ttl_ms < wanted.idle.count()) (*found)->set_ttl(wanted.idle);
     co_return Registry::Ensured{.sandbox = *found, .created = false};
   }
   const auto config = services_.config();
@@ -158,7 +160,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
                                  config->mcp.sessions));
   }
   while (true) {
-    auto request = request_for(*config, call.tenant, name, idle, memory_bytes);
+    auto request = request_for(*config, call.tenant, name, wanted);
     auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
     if (made || made.error().code != Errc::quota || !co_await evict_oldest(call.tenant)) co_return made;
   }

@@ -59,6 +59,13 @@ class Sessions {
  public:
   explicit Sessions(Services& services) : services_(services) {}
 
+  // What a session is made with.
+  struct New {
+    std::chrono::milliseconds idle{0};
+    std::uint64_t memory_bytes = 0;  // 0: the default
+    std::string language;            // of its first run; "": none
+  };
+
   // Waits for the session's lock: calls in one session run one at a time, in order of arrival. At the limit of sessions
   // the tenant's least recently used one ends, unless it is in use.
   Task<Result<Session>> open(cove::mcp::Call& call, std::string name, std::string language, SessionWish wish = {});
@@ -88,8 +95,7 @@ class Sessions {
   Task<std::shared_ptr<void>> lock_session(cove::mcp::Call& call, std::string key);
   [[nodiscard]] bool is_gone(const std::string& connection) const;
   std::string default_name(const cove::mcp::Call& call, const std::string& language);
-  Task<Result<sandbox::Registry::Ensured>> ensure(const cove::mcp::Call& call, std::string name,
-                                                  std::chrono::milliseconds idle, std::uint64_t memory_bytes);
+  Task<Result<sandbox::Registry::Ensured>> ensure(const cove::mcp::Call& call, std::string name, New wanted);
   Task<bool> evict_oldest(std::string tenant);
   std::string remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle);
 
