@@ -284,7 +284,7 @@ LINES = f"for i in range({PRINTED}): print(i)"
 def printed(options, server):
     """As many lines from a cell as from a plain program whose output somebody reads."""
     ours = Kernel(Client(server.port), "printed")
-    plain = lambda _: subprocess.run([PYTHON, "-c", LINES], stdout=subprocess.PIPE, check=True)
+    plain = lambda _: subprocess.run([PYTHON, "-I", "-c", LINES], stdout=subprocess.PIPE, check=True)
     mine, theirs = alternately(options.slices * 2, lambda _: ours.execute(LINES), plain, rounds=options.slices * 2)
     ours.delete()
     return Row(f"a cell that prints {PRINTED:,} lines".replace(",", " "), "python3, its output read from a pipe", 2, mine, theirs)
