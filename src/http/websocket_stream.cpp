@@ -21,6 +21,9 @@ namespace websocket = boost::beast::websocket;
 
 namespace {
 
+// Compression is never offered, so its code need not be compiled.
+constexpr bool kDeflate = false;
+
 using Handshake = beast::http::request<beast::http::empty_body>;
 
 Handshake to_beast(const Request& request) {
@@ -109,7 +112,7 @@ class BeastWebSocket : public WebSocket {
   struct State {
     explicit State(asio::ip::tcp::socket socket)
         : stream(std::move(socket)), write_timer(stream.get_executor()), written(stream.get_executor()) {}
-    websocket::stream<asio::ip::tcp::socket> stream;
+    websocket::stream<asio::ip::tcp::socket, kDeflate> stream;
     beast::flat_buffer input;
     asio::steady_timer write_timer;
     async::Signal written;

@@ -1,25 +1,15 @@
 #include "outbound/client.hpp"
 
-#include <openssl/err.h>
-#include <openssl/x509_vfy.h>
-
 #include <algorithm>
-#include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
-#include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "async/deadline.hpp"
+#include "outbound/connection.hpp"
 #include "outbound/tls.hpp"
 
 namespace cove::outbound {
@@ -29,23 +19,12 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using async::Task;
-using Clock = std::chrono::steady_clock;
+using Parser = http::response_parser<http::buffer_body>;
 
-constexpr std::chrono::seconds kConnectPatience{10};  // for one address of several
-constexpr std::chrono::milliseconds kLook{200};       // how often it is seen whether anybody still waits
+constexpr std::chrono::milliseconds kLook{200};  // how often it is seen whether anybody still waits
 constexpr std::uint32_t kMaxHead = 64 * 1024;
 constexpr std::size_t kPiece = 64 * 1024;
 constexpr int kMaxInterim = 8;  // answers such as 103 before the real one
-
-constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
-
-tl::unexpected<Error> broken(const Url& url, const beast::error_code& failed) {
-  const bool late = failed == beast::error::timeout;
-  return tl::unexpected<Error>(Error{
-      .code = Errc::unavailable,
-      .message = fmt::format("{}: {}", url.authority(), late ? std::string("no answer in time") : failed.message()),
-      .sys_errno = late ? ETIMEDOUT : 0});
-}
 
 bool token(std::string_view text) {
   constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
@@ -59,26 +38,28 @@ bool one_line(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
-Result<http::request<http::string_body>> message(const Request& request, const Options& options) {
+// The request as it is sent.
+Result<std::string> message(const Request& request, const Options& options) {
   if (!token(request.method)) return fail(Errc::invalid, "the method is malformed");
-  http::request<http::string_body> out;
-  out.version(11);
-  out.method_string(request.method);
-  out.target(request.url.target);
+  http::fields fields;
   for (const auto& [name, value] : request.headers) {
     if (!token(name) || !one_line(value)) return fail(Errc::invalid, fmt::format("the header '{}' is malformed", name));
-    out.insert(name, value);
+    fields.insert(name, value);
   }
-  out.set(http::field::host, request.url.authority());
-  out.set(http::field::connection, "close");
-  if (out.count(http::field::user_agent) == 0) out.set(http::field::user_agent, options.user_agent);
-  out.body() = request.body;
+  fields.set(http::field::host, request.url.authority());
+  fields.set(http::field::connection, "close");
+  if (fields.count(http::field::user_agent) == 0) fields.set(http::field::user_agent, options.user_agent);
   if (!request.body.empty() || (request.method != "GET" && request.method != "HEAD" && request.method != "DELETE"))
-    out.content_length(request.body.size());
-  return out;
+    fields.set(http::field::content_length, std::to_string(request.body.size()));
+  auto text = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.url.target);
+  for (const auto& field : fields) {
+    const std::string_view name = field.name_string();
+    const std::string_view value = field.value();
+    text += fmt::format("{}: {}\r\n", name, value);
+  }
+  return text + "\r\n" + request.body;
 }
 
-template <class Parser>
 Head head_of(const Parser& parser, const Url& url) {
   Head head{.status = parser.get().result_int(), .headers = {}, .url = url};
   for (const auto& field : parser.get()) head.headers.emplace_back(field.name_string(), field.value());
@@ -95,24 +76,42 @@ bool redirects(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-// Sends and reads over a stream that is connected. An answer that is to be followed is not read further.
-template <class Stream>
-Task<Result<Hop>> exchange(Stream& stream, const http::request<http::string_body>& out, const Request& request,
-                           Receiver& receiver) {
-  const auto [unsent, sent] = co_await http::async_write(stream, out, kTuple);
-  // One that answers and closes before it has read everything is still worth hearing.
-  if (unsent && unsent != asio::error::broken_pipe && unsent != asio::error::connection_reset)
-    co_return broken(request.url, unsent);
+// Gives the parser what has come, or else what comes next, until it has got on.
+Task<Result<>> advance(Connection& connection, beast::flat_buffer& buffer, Parser& parser) {
+  while (true) {
+    if (buffer.size() > 0) {
+      beast::error_code failed;
+      buffer.consume(parser.put(buffer.data(), failed));
+      if (!failed || failed == http::error::need_buffer) co_return Result<>();
+      if (failed != http::error::need_more) co_return connection.broken(failed);
+    }
+    const auto room = buffer.prepare(kPiece);
+    const auto size = co_await connection.read_some({static_cast<char*>(room.data()), room.size()});
+    if (!size) co_return tl::unexpected<Error>(size.error());
+    buffer.commit(*size);
+    if (*size > 0) continue;
+    beast::error_code failed = http::error::end_of_stream;
+    if (parser.got_some()) parser.put_eof(failed);
+    if (failed) co_return connection.broken(failed);
+    co_return Result<>();
+  }
+}
+
+// Sends and reads over a connection that stands. An answer that is to be followed is not read further.
+Task<Result<Hop>> exchange(Connection& connection, std::string out, const Request& request, Receiver& receiver) {
+  if (auto sent = co_await connection.write(std::move(out)); !sent) co_return tl::unexpected<Error>(sent.error());
   beast::flat_buffer buffer;
-  std::optional<http::response_parser<http::buffer_body>> parser;
+  std::optional<Parser> parser;
   for (int interim = 0;; ++interim) {
     if (interim > kMaxInterim) co_return fail(Errc::unavailable, "too many interim (1xx) responses");
     parser.emplace();
     parser->header_limit(kMaxHead);
     parser->body_limit(boost::none);
     if (request.method == "HEAD") parser->skip(true);
-    const auto [failed, read] = co_await http::async_read_header(stream, buffer, *parser, kTuple);
-    if (failed) co_return broken(request.url, failed);
+    while (!parser->is_header_done()) {
+      if (auto read = co_await advance(connection, buffer, *parser); !read)
+        co_return tl::unexpected<Error>(read.error());
+    }
     if (parser->get().result_int() >= 200) break;
   }
   auto head = head_of(*parser, request.url);
@@ -129,8 +128,7 @@ Task<Result<Hop>> exchange(Stream& stream, const http::request<http::string_body
   while (!parser->is_done()) {
     parser->get().body().data = piece.data();
     parser->get().body().size = piece.size();
-    const auto [failed, read] = co_await http::async_read_some(stream, buffer, *parser, kTuple);
-    if (failed && failed != http::error::need_buffer) co_return broken(request.url, failed);
+    if (auto read = co_await advance(connection, buffer, *parser); !read) co_return tl::unexpected<Error>(read.error());
     const auto size = piece.size() - parser->get().body().size;
     if (size == 0) continue;
     total += size;
@@ -141,59 +139,29 @@ Task<Result<Hop>> exchange(Stream& stream, const http::request<http::string_body
   co_return Hop{};
 }
 
-// Breaks off a request that nobody waits for any more. Knows the socket only while it is used.
+// Breaks off a request that nobody waits for any more. Knows the connection only while it is used.
 struct Watch {
-  beast::tcp_stream* stream = nullptr;
+  Connection* connection = nullptr;
   bool over = false;
 };
 
 Task<> watch_over(std::shared_ptr<Watch> watch, std::function<bool()> abandoned) {
   while (!watch->over && !abandoned()) co_await async::sleep_for(kLook);
-  if (!watch->over && watch->stream != nullptr) watch->stream->close();
+  if (!watch->over && watch->connection != nullptr) watch->connection->close();
 }
 
-// For as long as a stream stands where it stands.
 class Watched {
  public:
-  Watched(std::shared_ptr<Watch> watch, beast::tcp_stream& stream) : watch_(std::move(watch)) {
-    watch_->stream = &stream;
+  Watched(std::shared_ptr<Watch> watch, Connection& connection) : watch_(std::move(watch)) {
+    watch_->connection = &connection;
   }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
-  ~Watched() { watch_->stream = nullptr; }
+  ~Watched() { watch_->connection = nullptr; }
 
  private:
   std::shared_ptr<Watch> watch_;
 };
-
-// The first of the addresses that answers.
-Task<Result<>> connect(beast::tcp_stream& stream, Url url, std::vector<asio::ip::address> addresses,
-                       Clock::time_point until) {
-  beast::error_code last = asio::error::host_not_found;
-  for (const auto& address : addresses) {
-    if (Clock::now() >= until) break;
-    stream.expires_at(std::min(until, Clock::now() + kConnectPatience));
-    const asio::ip::tcp::endpoint endpoint(address, url.port);
-    const auto [failed] = co_await stream.async_connect(endpoint, kTuple);
-    if (!failed) {
-      stream.expires_at(until);
-      co_return Result<>();
-    }
-    last = failed;
-    stream.close();
-  }
-  if (Clock::now() >= until) last = beast::error::timeout;
-  co_return broken(url, last);
-}
-
-// What OpenSSL found wrong with the certificate, which its error code does not tell.
-template <class Stream>
-tl::unexpected<Error> handshake_failure(Stream& stream, const Url& url, const beast::error_code& failed) {
-  const auto verdict = SSL_get_verify_result(stream.native_handle());
-  if (verdict == X509_V_OK) return broken(url, failed);
-  return fail(Errc::unavailable, fmt::format("{}: certificate verification failed: {}", url.authority(),
-                                             X509_verify_cert_error_string(verdict)));
-}
 
 class Collector : public Receiver {
  public:
@@ -225,28 +193,6 @@ void follow(Request& request, unsigned status, Url next) {
   --request.redirects;
 }
 
-Task<Result<Hop>> over_plain(beast::tcp_stream stream, std::shared_ptr<Watch> watch,
-                             const http::request<http::string_body>& out, const Request& request, Receiver& receiver) {
-  const Watched watched(std::move(watch), stream);
-  co_return co_await exchange(stream, out, request, receiver);
-}
-
-Task<Result<Hop>> over_tls(beast::tcp_stream plain, std::shared_ptr<Watch> watch, asio::ssl::context& context,
-                           const http::request<http::string_body>& out, const Request& request, Receiver& receiver) {
-  const auto& url = request.url;
-  beast::ssl_stream<beast::tcp_stream> stream(std::move(plain), context);
-  const Watched watched(std::move(watch), stream.next_layer());
-  boost::system::error_code literal;
-  asio::ip::make_address(url.host, literal);
-  // A name is told to the other side; an address is not one.
-  if (literal && SSL_set_tlsext_host_name(stream.native_handle(), url.host.c_str()) != 1)
-    co_return fail(Errc::unavailable, fmt::format("{}: the name cannot be sent to the server (SNI)", url.authority()));
-  stream.set_verify_callback(asio::ssl::host_name_verification(url.host));
-  const auto [failed] = co_await stream.async_handshake(asio::ssl::stream_base::client, kTuple);
-  if (failed) co_return handshake_failure(stream, url, failed);
-  co_return co_await exchange(stream, out, request, receiver);
-}
-
 }  // namespace
 
 std::string_view Head::header(std::string_view name) const {
@@ -257,6 +203,8 @@ std::string_view Head::header(std::string_view name) const {
 
 Client::Client(asio::any_io_executor executor, Options options)
     : executor_(executor), options_(std::move(options)), resolver_(executor, options_.lookups) {}
+
+Client::~Client() = default;
 
 Result<asio::ssl::context*> Client::tls() {
   if (!tls_) {
@@ -281,22 +229,17 @@ Task<Result<>> Client::send(Request request, Receiver& receiver) {
     if (addresses.empty())
       co_return fail(Errc::denied,
                      fmt::format("{} has no public address, and is not allowed by name", request.url.authority()));
-    const auto out = message(request, options_);
+    auto out = message(request, options_);
     if (!out) co_return tl::unexpected<Error>(out.error());
-    beast::tcp_stream stream(executor_);
-    {
-      const Watched watched(watch, stream);
-      if (auto connected = co_await connect(stream, request.url, std::move(addresses), request.until); !connected)
-        co_return connected;
-    }
-    Result<Hop> hop = Hop{};
+    Connection connection(executor_, request.url, request.until);
+    const Watched watched(watch, connection);
+    if (auto connected = co_await connection.connect(std::move(addresses)); !connected) co_return connected;
     if (request.url.tls) {
       const auto context = tls();
       if (!context) co_return tl::unexpected<Error>(context.error());
-      hop = co_await over_tls(std::move(stream), watch, **context, *out, request, receiver);
-    } else {
-      hop = co_await over_plain(std::move(stream), watch, *out, request, receiver);
+      if (auto secured = co_await connection.secure(**context); !secured) co_return secured;
     }
+    const auto hop = co_await exchange(connection, std::move(*out), request, receiver);
     if (!hop) co_return tl::unexpected<Error>(hop.error());
     if (hop->location.empty()) co_return Result<>();
     auto next = resolve_url(request.url, hop->location);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,10 @@
 #include "outbound/addresses.hpp"
 #include "outbound/resolver.hpp"
 #include "outbound/url.hpp"
+
+namespace boost::asio::ssl {
+class context;
+}
 
 namespace cove::outbound {
 
@@ -70,6 +73,9 @@ struct Options {
 class Client {
  public:
   Client(boost::asio::any_io_executor executor, Options options);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
 
   async::Task<Result<Response>> send(Request request);
   // The same with the body given to `receiver`, which must outlive the call.

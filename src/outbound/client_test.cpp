@@ -42,6 +42,8 @@ class Server {
     wake.connect(acceptor_.local_endpoint(), ignored);
     thread_.join();
   }
+  std::atomic<bool> goodbye = true;  // whether TLS is told that the connection ends
+
   [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   [[nodiscard]] HostPort host_port(std::string host = "127.0.0.1") const {
     return {.host = std::move(host), .port = port()};
@@ -90,7 +92,7 @@ class Server {
       stream.handshake(asio::ssl::stream_base::server, failed);
       if (failed) continue;
       answer(stream);
-      stream.shutdown(failed);
+      if (goodbye) stream.shutdown(failed);
     }
   }
 
@@ -230,6 +232,21 @@ TEST_F(OutboundClient, GivesUpWhenTheTimeIsOver) {
   EXPECT_EQ(answer.error().sys_errno, ETIMEDOUT) << answer.error().message;
 }
 
+TEST_F(OutboundClient, StopsWhenNobodyWaitsAnyMore) {
+  std::promise<void> enough;
+  Server server([&enough](const auto&) {
+    enough.get_future().wait();
+    return std::string();
+  });
+  Request request{.url = server.url("/"), .reach = {.allowed = {server.host_port()}}, .until = {}};
+  request.abandoned = [&server] { return !server.asked().empty(); };
+  const auto answer = ask(std::move(request));
+  enough.set_value();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Errc::unavailable);
+  EXPECT_EQ(answer.error().sys_errno, 0) << answer.error().message;
+}
+
 TEST_F(OutboundClient, TellsWhatWentWrong) {
   Server server([](const auto&) { return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"; });
   const auto cut = ask({.url = server.url("/"), .reach = {.allowed = {server.host_port()}}, .until = {}});
@@ -306,6 +323,36 @@ TEST_F(OutboundClient, VerifiesCertificatesAndTheirNames) {
   ASSERT_FALSE(no_store);
   EXPECT_NE(no_store.error().message.find("/nonexistent.pem"), std::string::npos) << no_store.error().message;
   EXPECT_EQ(server.asked().size(), 1U);
+}
+
+TEST_F(OutboundClient, CarriesManyRecordsOverTls) {
+  Certificate certificate;
+  Server server([](const auto& asked) { return with_length(asked.substr(asked.find("\r\n\r\n") + 4)); },
+                &certificate.server());
+  std::string body;
+  for (int i = 0; body.size() < 300'000; ++i) body += fmt::format("line {}\n", i);
+  const auto answer = ask({.method = "POST",
+                           .url = server.url("/", "https"),
+                           .body = body,
+                           .reach = {.allowed = {server.host_port()}},
+                           .until = {}},
+                          certificate.file());
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(answer->body == body);
+}
+
+TEST_F(OutboundClient, TellsAnEndFromACutOverTls) {
+  Certificate certificate;
+  Server server([](const auto&) { return "HTTP/1.1 200 OK\r\n\r\nto the end"; }, &certificate.server());
+  const auto once = [&] {
+    return ask({.url = server.url("/", "https"), .reach = {.allowed = {server.host_port()}}, .until = {}},
+               certificate.file());
+  };
+  EXPECT_EQ(once().value().body, "to the end");
+  server.goodbye = false;
+  const auto cut = once();
+  ASSERT_FALSE(cut);
+  EXPECT_NE(cut.error().message.find("stream truncated"), std::string::npos) << cut.error().message;
 }
 
 }  // namespace
