@@ -26,11 +26,13 @@ tl::unexpected<Error> ours(const Error& error, std::string_view what) {
   return fail(Errc::io, std::string(what));
 }
 
-// A process that was left to itself is work that somebody wants done. A paused one does none.
+// A process that was left to itself is work that somebody wants done. A paused one does none, and a terminal is in use
+// only while somebody is attached to it.
 bool works(const SandboxRecord& record, const ProcessTable& processes) {
   const auto visible = processes.visible();
   return record.state == State::running && std::ranges::any_of(visible, [](const auto& process) {
-           return process->request().kind == ProcessKind::background && !process->end();
+           const auto& request = process->request();
+           return request.kind == ProcessKind::background && !request.terminal && !process->end();
          });
 }
 

@@ -414,8 +414,9 @@ def test_AP_12_unknown_fields_change_nothing(server):
     evil = {"privileged": True, "mounts": ["/:/host"], "volumes": {"/": "/host"}, "network": "host", "user": "root", "capAdd": ["ALL"], "seccomp": "unconfined", "limits": {"memoryBytes": 1 << 50},
             "tenant": "admin", "podName": "mine", "uid": 0, "isolation": {"seccomp": False}, "__proto__": {"x": 1}}
     made = server.put(at(name), evil).json
-    for field in ("limits", "isolation", "network", "template", "env", "labels", "notes"):
+    for field in ("limits", "isolation", "network", "template", "env", "labels"):
         assert made[field] == plain[field], field
+    assert "field privileged is not known and was ignored" in made["notes"], "it is said that they are"
     inside = server.sh(name, "ls /host; id -u; cat /proc/self/status | grep -E 'CapEff|Seccomp:'")["stdout"]
     assert "CapEff:\t0000000000000000" in inside and "Seccomp:\t2" in inside
     for done in (plain["id"], name):
@@ -446,11 +447,13 @@ def test_AP_12_AP_29_a_limit_above_the_cap_is_400(server, field, value):
     assert answer.status == 400 and field in answer.json["error"], answer
 
 
-def test_AP_29_nobody_raises_limits_of_a_living_sandbox(server, shared):
+def test_AP_29_limits_of_a_living_sandbox_are_capped(server, shared):
     before = server.get(at(shared)).json["limits"]
     assert server.put(at(shared), {"memoryLimit": "4Gi", "pidsLimit": 4000, "cpuLimit": "2", "ephemeralStorageLimit": "1Gi"}).json["limits"] == before
-    for method in ("PATCH", "POST"):
-        assert server.request(method, at(shared), {"memoryLimit": "4Gi"}).status == 405
+    assert server.request("POST", at(shared), {"memoryLimit": "4Gi"}).status == 405
+    for field, value in (("memoryLimit", "1Ti"), ("cpuLimit", "10000"), ("pidsLimit", "1000000"), ("ephemeralStorageLimit", "1Pi"), ("ttlSeconds", 10**9)):
+        answer = server.request("PATCH", at(shared), {field: value})
+        assert answer.status == 400 and field in answer.json["error"], answer
     assert server.get(at(shared)).json["limits"] == before
     assert server.out(shared, "ulimit -u 100000 2>/dev/null; cat /sys/fs/cgroup/memory.max 2>/dev/null; true") == ""
 

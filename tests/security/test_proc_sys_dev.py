@@ -67,7 +67,7 @@ def test_PR_06_the_environment_holds_what_is_on_the_list():
     assert leaks()["environment"]["variables"] == {
         "PATH": "/cove/stand-ins:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/cove/bin", "HOME": "/home/cove", "USER": "cove", "LOGNAME": "cove", "LANG": "C.UTF-8",
         "TMPDIR": "/tmp", "SHELL": "/bin/bash", "PYTHONUNBUFFERED": "1", "SANDBOX_CPUS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-        "PYTHON_CPU_COUNT": "1", "SANDBOX_MEMORY_BYTES": "536870912", "SANDBOX_PIDS": "64", "NODE_OPTIONS": "--max-old-space-size=384"}
+        "PYTHON_CPU_COUNT": "1", "SANDBOX_MEMORY_BYTES": "1073741824", "SANDBOX_PIDS": "256", "NODE_OPTIONS": "--max-old-space-size=768"}
     assert SECRET not in leaks().value("own:environ")
     assert leaks().value("init:cmdline") == "cove-init\0"
     assert leaks().errors("init:environ", "init:auxv") == {"init:environ": "EACCES", "init:auxv": "EACCES"}

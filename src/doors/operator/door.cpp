@@ -105,7 +105,7 @@ std::vector<http::RouteRow<Services>> routes(config::MetricsAccess metrics_acces
   using http::verb;
   const bool here = metrics_access == config::MetricsAccess::loopback;
   return {
-      {verb::get, "/", first_page, {.access = Access::open, .navigable = true}},
+      {verb::get, "/", first_page, {.navigable = true}},
       {verb::get, "/healthz", answered<health>, {.access = Access::open}},
       {verb::get, "/version", answered<version>, {.access = Access::open}},
       {verb::get, "/metrics", answered<metrics>, {.access = here ? Access::key_or_loopback : Access::key}},
