@@ -152,7 +152,7 @@ class Sandboxes {
       give_up(sent.error().message);
     auto& flight = flying_.emplace(id, Flight{.link = std::move(ends->first), .start = start}).first->second;
     flight.link.spawn(1, {.after_exit = wire::AfterExit::end_sandbox,
-                          .output_limit = 4096,
+                          .output_limit = {.bytes = 4096},
                           .directory = "/workspace",
                           .argv = words,
                           .environment = {"PATH=/usr/bin:/bin", "HOME=/home/cove"}});
