@@ -20,6 +20,11 @@ void Sandbox::kill() {
   }
 }
 
+std::optional<wire::KeeperReply> Sandbox::take_kill_answer() {
+  if (kill_serial == 0 || !reaped) return std::nullopt;
+  return wire::KeeperReply{.word = wire::KeeperWord::done, .serial = std::exchange(kill_serial, 0), .id = id};
+}
+
 Sandbox& SandboxTable::add(Sandbox sandbox) {
   const auto number = next_number_++;
   auto& added = sandboxes_.emplace(number, std::move(sandbox)).first->second;

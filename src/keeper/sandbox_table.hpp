@@ -15,6 +15,7 @@
 #include "keeper/cores.hpp"
 #include "keeper/poller.hpp"
 #include "sys/cgroup.hpp"
+#include "wire/keeper_messages.hpp"
 
 namespace cove::keeper {
 
@@ -32,8 +33,9 @@ struct Sandbox {
   jail::Locks locks;  // for interpreters born into it later
   std::uint32_t create_serial = 0;
   std::uint32_t destroy_serial = 0;
-  bool running = false;  // every lock is on
-  bool ending = false;   // destroy was requested, or the creation failed
+  std::uint32_t kill_serial = 0;  // of a request that waits for the end of init
+  bool running = false;           // every lock is on
+  bool ending = false;            // destroy was requested, or the creation failed
   bool frozen = false;
   bool reaped = false;
   Clock::time_point lease_until{};  // of a frozen one
@@ -42,6 +44,9 @@ struct Sandbox {
   std::optional<Clock::time_point> recheck_memory_until;
   jail::Report failure;
 
+  // The answer to a `kill`, once init has ended: a SIGKILL that was sent may still be on its way, and the end of init
+  // is the kernel's word that nothing runs in its namespace any more.
+  std::optional<wire::KeeperReply> take_kill_answer();
   // Kills everything in it. Reaping, and removing its group, come later.
   void kill();
 };

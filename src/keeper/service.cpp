@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -169,13 +170,11 @@ Result<> Service::thaw(Sandbox& sandbox) {
 
 void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {
   using wire::KeeperVerb;
-  const auto needs_sandbox = [&] {
-    return request.verb == KeeperVerb::destroy || request.verb == KeeperVerb::pause ||
-           request.verb == KeeperVerb::resume || request.verb == KeeperVerb::inspect ||
-           request.verb == KeeperVerb::relimit || request.verb == KeeperVerb::kill;
-  };
-  auto* sandbox = needs_sandbox() ? sandboxes_.find(request.id) : nullptr;
-  if (needs_sandbox() && sandbox == nullptr)
+  constexpr auto kOfOne = std::to_array({KeeperVerb::destroy, KeeperVerb::kill, KeeperVerb::pause, KeeperVerb::resume,
+                                         KeeperVerb::inspect, KeeperVerb::relimit});
+  const bool of_one = std::ranges::find(kOfOne, request.verb) != kOfOne.end();
+  auto* sandbox = of_one ? sandboxes_.find(request.id) : nullptr;
+  if (of_one && sandbox == nullptr)
     return front_.refuse(request, {.code = Errc::not_found, .message = "there is no sandbox of this id"});
   Result<> done;
   bool answered = false;  // by whoever carries it out, now or later
@@ -193,13 +192,12 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       answered = true;
       break;
     case KeeperVerb::destroy:
-      sandbox->destroy_serial = request.serial;
+    case KeeperVerb::kill:
+      (request.verb == KeeperVerb::kill ? sandbox->kill_serial : sandbox->destroy_serial) = request.serial;
       sandbox->kill();
       answered = true;
+      if (const auto reply = sandbox->take_kill_answer()) front_.send(*reply);
       break;
-    case KeeperVerb::kill:
-      sandbox->kill();
-      return front_.send({.word = KeeperWord::done, .serial = request.serial, .id = request.id});
     case KeeperVerb::sweep:
       done = sweep();
       break;
@@ -238,6 +236,7 @@ void Service::read_report(Sandbox& sandbox) {
 
 void Service::process_ended(Sandbox& sandbox) {
   sandboxes_.reap(sandbox);
+  if (const auto reply = sandbox.take_kill_answer()) front_.send(*reply);
   if (!sandbox.ending && sandbox.running) front_.send({.word = KeeperWord::died}, &sandbox);
 }
 

@@ -32,7 +32,7 @@ def test_an_unknown_path_is_404_in_their_words(server, path):
     assert (answer.status, answer.body) == (404, b'{"detail":"Not Found"}')
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/filesystem", "/v1/sandboxes/a/b"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/filesystem", "/v1/sandboxes/a/b"])
 def test_other_paths_keep_our_own_words(server, path):
     answer = server.get(path)
     assert answer.status == 404 and answer.json["code"] == "not_found"

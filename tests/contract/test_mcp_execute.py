@@ -125,7 +125,7 @@ def test_d20_an_old_client_is_told_of_files_in_words(server):
     ({"language": "python"}, "Missing required parameter: code"), ({"code": "1"}, "Missing required parameter: language"),
     ({"language": "cobol", "code": "1"}, "Unsupported language: cobol"), ({"language": "python", "code": 5}, "code must be a string"), ({"language": 5, "code": ""}, "language"),
     ({"language": "python", "code": "1", "filename": "../x"}, "filename"), ({"language": "python", "code": "1", "filename": "/etc/x"}, "filename"), ({"language": "python", "code": "1", "filename": "a/../../x"}, "filename"),
-    ({"language": "python", "code": "1", "save": "yes"}, "save"), ({"language": "python", "code": "1", "timeout": "1"}, "timeout"), ({"language": "python", "code": "1", "args": [1]}, "args"),
+    ({"language": "python", "code": "1", "save": "yes"}, "save"), ({"language": "python", "code": "1", "timeout": "soon"}, "timeout"), ({"language": "python", "code": "1", "args": [1]}, "args"),
     ({"language": "python", "code": "1", "env": {"A=B": "1"}}, "env"), ({"language": "python", "code": "1", "session_id": 5}, "session_id"), ({"language": "python", "code": "1", "session_id": "a\nb"}, "session_id"),
     ({"language": "python", "code": "1", "files": [{"content": ""}]}, "files[0].path"), ({"language": "python", "code": "1", "files": [{"path": "../x", "content": ""}]}, "files[0].path"),
     ({"language": "python", "code": "1", "files": [{"path": "x", "content": "%%", "encoding": "base64"}]}, "files[0].content"), ({"language": "python", "code": "1", "files": [{"path": "x", "content": ""}] * 101}, "files")], ids=lambda value: value if isinstance(value, str) else "")

@@ -35,7 +35,7 @@ WRONG = {  # no parser takes these
 
 
 def installed(name):
-    needs = {"typescript": ["esbuild", "node"], "java": ["java", "javac"]}.get(name, [LANGUAGES[name]["command"][0]])
+    needs = {"typescript": ["esbuild", "node"], "java": ["java", "javac"], "php": ["php"]}.get(name, [LANGUAGES[name]["command"][0]])
     return all(shutil.which(need, path="/usr/local/bin:/usr/bin:/bin") for need in needs)
 
 

@@ -125,7 +125,8 @@ def test_there_is_no_network_beyond_localhost():
 def test_the_environment_is_the_sandboxs_own():
     run = cove("run", "--", "env", env={"SECRET_OF_THE_HOST": "x"})
     names = {line.split("=")[0] for line in run.out.splitlines()}
-    assert names == {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SHELL"}
+    assert names == {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SHELL", "PYTHONUNBUFFERED", "SANDBOX_CPUS", "SANDBOX_MEMORY_BYTES", "SANDBOX_PIDS", "OMP_NUM_THREADS",
+                     "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHON_CPU_COUNT", "NODE_OPTIONS"}
 
 
 def test_only_the_three_standard_descriptors_are_open():

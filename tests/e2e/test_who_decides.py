@@ -13,7 +13,7 @@ OTHERS = {"COVE_URL": "http://127.0.0.1:1", "COVE_API_KEY": "cove_of_the_environ
 # What each command that talks to a server needs besides its options.
 WORDS = {
     "create": ["demo"], "ls": [], "inspect": ["demo"], "touch": ["demo"], "pause": ["demo"], "resume": ["demo"], "rm": ["demo"], "update": ["demo", "--pids", "99"],
-    "exec": ["demo", "true"], "ps": ["demo"], "logs": ["demo", "p1"], "cp": ["demo:a", "b"], "upload": ["demo", __file__], "download": ["demo"], "install": ["demo", "six"],
+    "exec": ["demo", "true"], "ps": ["demo"], "logs": ["demo", "p1"], "cp": ["demo:a", "b"], "upload": ["demo", __file__], "download": ["demo"], "install": ["demo", "six"], "forward": ["demo", "0:80"],
     "kernel create": ["demo"], "kernel ls": ["demo"], "kernel exec": ["demo", "k1", "-c", "1"], "kernel attach": ["demo"], "kernel vars": ["demo", "k1"],
     "kernel interrupt": ["demo", "k1"], "kernel restart": ["demo", "k1"], "kernel rm": ["demo", "k1"],
     "executions submit": ["demo", "-c", "1"], "executions ls": ["demo"], "executions get": ["demo", "x1"], "executions cancel": ["demo", "x1"],

@@ -266,7 +266,7 @@ Result<> revoke(const KeyArguments& arguments) {
 }
 
 void describe(App& command, KeyArguments& arguments) {
-  command.require_subcommand(1);
+  command.require_subcommand(0, 1);
   command.footer(
       "A key belongs to a tenant and carries its quotas. On a loopback address a server needs no key until the first "
       "one is\n"
