@@ -69,17 +69,22 @@ def test_javascript_imports_and_texts_that_say_so_stay(client):
 
 
 def test_d51_languages_do_not_see_each_other(server):
-    """For the oldest clients, as the reference had it."""
+    """For the oldest clients, as the reference had it; the others share a workspace (test_mcp_models.py)."""
     client = Legacy(server, "2024-11-05")
-    run(client, "x = 'python'")
-    run(client, "var x = 'javascript'; require('fs').writeFileSync('mine', '')", "javascript")
-    assert run(client, "x")["stdout"] == "'python'\n"
-    assert run(client, "import os; os.listdir()")["stdout"] == "[]\n", "each has a workspace of its own"
+
+    def run(code, language="python"):
+        result = client.call("execute_code", {"language": language, "code": code})
+        return "".join(block["text"] + "\n" for block in result["content"] if block.get("annotations", {}).get("streamed"))
+
+    run("x = 'python'")
+    run("var x = 'javascript'; require('fs').writeFileSync('mine', '')", "javascript")
+    assert run("x") == "'python'\n"
+    assert run("import os; os.listdir()") == "[]\n", "each has a workspace of its own"
     assert reset(client, language="python") == "Python session reset."
-    assert run(client, "x", "javascript")["stdout"] == "'javascript'\n"
-    assert "NameError" in run(client, "x")["stderr"]
+    assert run("x", "javascript") == "'javascript'\n"
+    assert "NameError" in run("x")
     assert reset(client, language="javascript") == "Javascript session reset."
-    assert "ReferenceError" in run(client, "x", "javascript")["stderr"]
+    assert "ReferenceError" in run("x", "javascript")
     assert reset(client) == "All sessions reset."
 
 

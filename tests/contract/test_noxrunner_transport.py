@@ -117,9 +117,9 @@ ERRORS = [
     ("GET", "/v1/sandboxes/no-such/files/download?src=%2Fworkspace", None, 404, "Not Found", "not_found"),
     ("POST", "/v1/sandboxes/no-such/files/upload?dest=%2Fworkspace", tar_gz({"a": "b"}), 404, "Not Found", "not_found"),
     ("GET", "/no/such/route", None, 404, "Not Found", "not_found"),
-    ("GET", "/", None, 404, "Not Found", "not_found"),
+    ("GET", "/nothing", None, 404, "Not Found", "not_found"),
     ("PUT", "/v1/sandboxes/x", b'{"ttlSeconds": 0}', 400, "Bad Request", "invalid"),
-    ("PATCH", "/v1/sandboxes/x", b"", 405, "Method Not Allowed", "method_not_allowed"),
+    ("POST", "/v1/sandboxes/x", b"", 405, "Method Not Allowed", "method_not_allowed"),
     ("POST", "/healthz", b"", 405, "Method Not Allowed", "method_not_allowed"),
 ]
 
@@ -134,7 +134,7 @@ def test_every_error_has_its_reason_phrase_and_the_json_form(server, method, tar
 
 
 @pytest.mark.parametrize("method, path, allowed", [
-    ("PATCH", "/v1/sandboxes/x", {"GET", "PUT", "DELETE"}),
+    ("POST", "/v1/sandboxes/x", {"GET", "PUT", "PATCH", "DELETE"}),
     ("DELETE", "/v1/sandboxes", {"GET", "POST"}),
     ("GET", "/v1/sandboxes/x/exec", {"POST"}),
     ("GET", "/v1/sandboxes/x/touch", {"POST"}),
