@@ -7,8 +7,6 @@
 namespace cove::jail {
 namespace {
 
-constexpr rlim_t kFileSlack = 64U << 10;
-
 void add_rlimit(Locks& locks, int resource, rlim_t soft, rlim_t hard) {
   // Hard limits are only ever lowered: inside containers there is no CAP_SYS_RESOURCE to raise one.
   rlimit now{};
@@ -50,8 +48,7 @@ Locks make_locks(const PlanInput& input) {
   // Exactly 1: the one value that also keeps a core from being piped to a program of the host (core(5)).
   add_rlimit(locks, RLIMIT_CORE, 1, 1);
   add_rlimit(locks, RLIMIT_NOFILE, 1024, 4096);
-  // Above the disk's size, so that a file that grows meets the full disk first (ENOSPC) and not SIGXFSZ. It still ends
-  // what would make a file that no disk of this size can hold.
+  // It still ends what would make a file that no disk of this size can hold.
   const rlim_t largest = input.limits.disk_bytes + kFileSlack;
   add_rlimit(locks, RLIMIT_FSIZE, largest, largest);
   add_rlimit(locks, RLIMIT_STACK, 8U << 20, 64U << 20);
@@ -82,7 +79,7 @@ Plan make_plan(const PlanInput& input, const sys::Cgroup* cgroup) {
                 static_cast<unsigned long long>(input.limits.inodes));
   plan.locks = make_locks(input);
   if (input.backstop == LimitBackstop::cgroup) {
-    leave_room(plan.locks, RLIMIT_FSIZE, input.raisable.disk_bytes);
+    leave_room(plan.locks, RLIMIT_FSIZE, input.raisable.disk_bytes + kFileSlack);
     leave_room(plan.locks, RLIMIT_NPROC, input.raisable.pids + slack_of(input));
   }
   std::snprintf(plan.devices, sizeof plan.devices, "%s/%u", kDevices, input.device_set);

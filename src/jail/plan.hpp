@@ -75,6 +75,9 @@ struct Raisable {
 
 // How far the rlimit on processes stands above a limit that a control group counts.
 inline constexpr std::uint32_t kProcessSlack = 16;
+// How much larger than the disk a file may be, so that one that grows meets the full disk first (ENOSPC) and not
+// SIGXFSZ.
+inline constexpr std::uint64_t kFileSlack = 64U << 10;
 
 struct PlanInput {
   const Root& root;

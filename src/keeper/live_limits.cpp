@@ -94,8 +94,8 @@ Result<> change_limits(Sandbox& sandbox, const sys::CgroupTree& tree, const wire
   if (now.processes > request.pids)
     return fail(Errc::conflict, fmt::format("{} processes and threads are there, more than the {} asked for",
                                             now.processes, request.pids));
-  const std::array<InitLimit, 2> init_limits{
-      {{RLIMIT_FSIZE, request.disk_bytes, "disk"}, {RLIMIT_NPROC, request.pids + rlim_t{jail::kProcessSlack}, "pids"}}};
+  const std::array<InitLimit, 2> init_limits{{{RLIMIT_FSIZE, request.disk_bytes + jail::kFileSlack, "disk"},
+                                              {RLIMIT_NPROC, request.pids + rlim_t{jail::kProcessSlack}, "pids"}}};
   for (const auto& limit : init_limits) COVE_CHECK(check_room_of_init(sandbox.process.pid, limit));
   COVE_CHECK(resize(storage.get(), request.disk_bytes));
   auto limited = sandbox.cgroup->limit(

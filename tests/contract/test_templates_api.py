@@ -178,18 +178,6 @@ def test_a_build_that_takes_too_much_disk_is_ended(fresh_server):
     assert builder(server) is None and [path.name for path in directory(server).iterdir() if path.name.startswith(".")] == []
 
 
-def test_run_starts_from_a_template_too(server, bare):
-    run = lambda *words: cove("run", "--state-dir", server.state_dir, *words)
-    code = "import os, IPython; print(os.environ['FROM'], os.environ['KEPT'])"
-    made = run("--template", LEAN, "-e", "KEPT=mine", "-c", code)
-    assert (made.status, made.out) == (0, "lean mine\n"), made
-    assert run("--template", BARE, "--", "/usr/bin/python3", "-V").status == 127, "only the host has one"
-    told = run("--template", "nothing", "-c", "1")
-    assert told.status == 125 and "there is no template 'nothing'" in told.err and LEAN in told.err, told
-    json_of = run("--template", LEAN, "--json", "-c", "1").result
-    assert json_of["isolation"]["template"] == LEAN, json_of
-
-
 def test_a_build_can_be_cancelled_and_only_one_goes_on_at_a_time(server):
     assert build(server, "gone", "python3").status == 202
     assert server.get("/v1/templates/gone").json["status"] == "building"
@@ -213,6 +201,18 @@ def test_a_build_that_is_killed_half_way_leaves_nothing_and_can_be_done_again(se
     assert [path.name for path in directory(server).iterdir() if path.name.startswith(".")] == []
     assert wait_until(lambda: not any(server.alive(pid) for pid, name in before.items() if name in ("mmdebstrap", "dpkg", "apt-get")))
     assert request.getfixturevalue("bare")["packages"] == []
+
+
+def test_run_starts_from_a_template_too(server, bare):
+    run = lambda *words: cove("run", "--state-dir", server.state_dir, *words)
+    code = "import os, IPython; print(os.environ['FROM'], os.environ['KEPT'])"
+    made = run("--template", LEAN, "-e", "KEPT=mine", "-c", code)
+    assert (made.status, made.out) == (0, "lean mine\n"), made
+    assert run("--template", BARE, "--", "/usr/bin/python3", "-V").status == 127, "only the host has one"
+    told = run("--template", "nothing", "-c", "1")
+    assert told.status == 125 and "there is no template 'nothing'" in told.err and LEAN in told.err, told
+    json_of = run("--template", LEAN, "--json", "-c", "1").result
+    assert json_of["isolation"]["template"] == LEAN, json_of
 
 
 # --- a sandbox of one

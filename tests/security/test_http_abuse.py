@@ -59,7 +59,7 @@ def stalled(server):
 def dropped(server):
     """A sandbox whose terminal was left while it held keys that nobody takes, from the first test on."""
     name = server.create(ttlSeconds=2)
-    process = server.start_process(name, "sleep", "600", stdin="open")
+    process = server.start_process(name, "sleep", "600", pty=True)
     with server.websocket(at(name, f"processes/{process['id']}/terminal")) as opened:
         for _ in range(8):
             opened.send_frame(opened.BINARY, b"x" * 100_000)

@@ -17,8 +17,8 @@ Result<std::uint16_t> port_of(std::string_view text) {
 // One connection to a server inside, as a WebSocket. The way leads through init: no network is needed.
 Task<Answer> connect_port(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
-  COVE_CO_TRY(const auto port, port_of(request.param("port")));
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, request));
+  COVE_CO_TRY(const auto port, port_of(request.param("port")));
   const sandbox::Sandbox::Activity activity(found);
   sandbox::ProcessRequest wanted{.argv = {"/cove/bin/connect", std::to_string(port)},
                                  .directory = "/",
