@@ -94,8 +94,6 @@ void group_commands(App& app) {
 std::optional<std::string> unknown_command(const App& app, const Words& words) {
   const auto place = place_of(app, words);
   if (!place.word || place.word->starts_with('-')) return std::nullopt;
-  // Words after a command that also does something by itself are its own to judge.
-  if (!place.command->needs_subcommand()) return std::nullopt;
   const auto suggested = meant(*place.command, *place.word);
   return fmt::format("there is no command '{} {}'{}", place.path, *place.word,
                      suggested.empty() ? "" : fmt::format("; did you mean {} {}?", place.path, suggested));
