@@ -19,12 +19,21 @@ find_library(COVE_ARCHIVE libarchive.a REQUIRED)
 find_library(COVE_ZLIB libz.a REQUIRED)
 
 # The same for every file, so that one precompiled header serves them all.
-add_compile_definitions(BOOST_ASIO_NO_DEPRECATED BOOST_CONTAINER_NO_LIB BOOST_JSON_NO_LIB BOOST_URL_NO_LIB)
+add_compile_definitions(BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_SEPARATE_COMPILATION BOOST_BEAST_SEPARATE_COMPILATION
+  BOOST_CONTAINER_NO_LIB BOOST_JSON_NO_LIB BOOST_URL_NO_LIB)
 
 # fmt's body is compiled once, here; its target would bring a shared library along.
 add_library(cove_fmt STATIC ${PROJECT_SOURCE_DIR}/src/base/fmt.cpp)
 add_library(cove::fmt ALIAS cove_fmt)
 target_include_directories(cove_fmt INTERFACE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+
+# So are the bodies of Asio and Beast, in an object each, so that who needs no TLS takes none of OpenSSL along; and in sections, so
+# that the file helper takes no more than it calls.
+add_library(cove_boost STATIC
+  ${PROJECT_SOURCE_DIR}/src/async/asio.cpp ${PROJECT_SOURCE_DIR}/src/async/asio_ssl.cpp ${PROJECT_SOURCE_DIR}/src/async/beast.cpp)
+add_library(cove::boost ALIAS cove_boost)
+target_link_libraries(cove_boost PUBLIC Boost::headers Threads::Threads PRIVATE cove_sanitize)
+target_compile_options(cove_boost PRIVATE -ffunction-sections -fdata-sections)
 
 if(COVE_TESTS)
   enable_testing()

@@ -53,8 +53,10 @@ function(cove_add_precompiled name)
   set(${name}_file ${directory}/${name}.pch CACHE INTERNAL "")
 endfunction()
 
+# Asio's headers are among them, so that every object needs its body.
 function(cove_use_precompiled target name)
   add_dependencies(${target} ${name})
+  target_link_libraries(${target} PRIVATE cove::boost)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch \"${${name}_file}\">")
 endfunction()
 

@@ -1,5 +1,6 @@
 // The body of fmt, compiled once. Debian has it as a shared library or in headers alone: headers alone would compile it
-// anew in every file, and a shared library would be one more thing to install beside the binary.
+// anew in every file, and a shared library would be one more thing to install beside the binary. fmt::format() calls
+// it; fmt::format_to() a string does not: it compiles everything again.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

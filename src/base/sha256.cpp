@@ -15,7 +15,7 @@ sha256_ctx* context_of(std::array<std::uint8_t, 128>& state) {
 
 std::string hex_of(const std::array<std::uint8_t, SHA256_DIGEST_SIZE>& digest) {
   std::string out;
-  for (const auto byte : digest) fmt::format_to(std::back_inserter(out), "{:02x}", byte);
+  for (const auto byte : digest) out += fmt::format("{:02x}", byte);
   return out;
 }
 

@@ -16,7 +16,7 @@ const auto& table() {
   using enum Kind;
   constexpr auto live = Reload::live;
   constexpr auto restart = Reload::restart;
-  static const auto kKeys = std::to_array<Key>({
+  static const Key kKeys[] = {
       {"listen", address, "127.0.0.1:8000", restart, [](Config& c) -> auto& { return c.listen; },
        "Address and port to listen on. Any address but loopback needs keys (cove key create); port 0 picks a free "
        "port"},
@@ -423,7 +423,7 @@ const auto& table() {
 
       {"images", map, "", live, [](Config& c) -> auto& { return c.images; },
        "Templates for the images that clients request, such as \"python:3.10\" = \"host\""},
-  });
+  };
   return kKeys;
 }
 
@@ -485,7 +485,7 @@ std::span<const Key> keys() {
 
 const Key* find_key(std::string_view name) {
   const auto found = std::ranges::find(table(), name, &Key::name);
-  return found == table().end() ? nullptr : &*found;
+  return found == std::end(table()) ? nullptr : &*found;
 }
 
 }  // namespace cove::config

@@ -284,7 +284,7 @@ void put_text(std::string& out, std::string_view text) {
         break;
       default:
         if (static_cast<unsigned char>(c) < 0x20)
-          fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
+          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
         else
           out += c;
     }

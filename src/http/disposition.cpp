@@ -21,7 +21,7 @@ std::string attachment(std::string_view name) {
     if (literal)
       encoded += c;
     else
-      fmt::format_to(std::back_inserter(encoded), "%{:02X}", byte);
+      encoded += fmt::format("%{:02X}", byte);
   }
   auto out = fmt::format("attachment; filename=\"{}\"", plain);
   if (!whole) out += "; filename*=UTF-8''" + encoded;

@@ -40,7 +40,7 @@ std::string new_uuid() {
   std::string out;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
-    fmt::format_to(std::back_inserter(out), "{:02x}", bytes[i]);
+    out += fmt::format("{:02x}", bytes[i]);
   }
   return out;
 }

@@ -48,7 +48,7 @@ std::string sha256_hex(std::string_view bytes) {
   std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
   sha256_digest(&context, digest.size(), digest.data());
   std::string out;
-  for (const auto byte : digest) fmt::format_to(std::back_inserter(out), "{:02x}", byte);
+  for (const auto byte : digest) out += fmt::format("{:02x}", byte);
   return out;
 }
 

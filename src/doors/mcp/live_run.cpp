@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <csignal>
 
 #include "base/text.hpp"
 #include "doors/mcp/output_reporter.hpp"
