@@ -227,7 +227,8 @@ json::object output_answer(const FoundProcess& found, std::uint64_t from, std::s
   bool more = false;
   for (const auto& event : process.events()) {
     if (event.sequence < next) continue;
-    if (output.size() + event.bytes.size() > max_output && output.size() > 0) {
+    // The end of the process is an event without bytes: it is no output that would wait for the next answer.
+    if (!event.bytes.empty() && output.size() > 0 && output.size() + event.bytes.size() > max_output) {
       more = true;
       break;
     }
