@@ -131,7 +131,7 @@ struct FamilyAdvice {
   const char* module;
   const char* consequence;
 };
-constexpr auto kFamilies = std::to_array<FamilyAdvice>({
+constexpr auto kFamilyAdvice = std::to_array<FamilyAdvice>({
     {"AF_VSOCK", "vsock",
      "such a socket reaches the hypervisor even from an empty network namespace; seccomp is the only wall"},
     {"AF_ALG", "af_alg",
@@ -258,7 +258,7 @@ Check check_subuid(const Host& host) {
 Checks host_baseline(const Host& host) {
   Checks checks{check_kernel(host), check_landlock(host)};
   std::ranges::move(check_sysctls(host), std::back_inserter(checks));
-  for (const auto& family : kFamilies) checks.push_back(check_family(host, family));
+  for (const auto& family : kFamilyAdvice) checks.push_back(check_family(host, family));
   for (auto* check : {check_swap, check_core_pattern, check_smt, check_container, check_clock, check_state_dir,
                       check_descriptors, check_subuid}) {
     checks.push_back(check(host));

@@ -23,7 +23,7 @@
 namespace cove::files {
 namespace {
 
-constexpr std::size_t kChunk = 128U << 10;
+constexpr std::size_t kPackChunk = 128U << 10;
 
 struct FreeWriter {
   void operator()(struct archive* writer) const { archive_write_free(writer); }
@@ -35,7 +35,7 @@ struct FreeEntry {
 class TarWriter {
  public:
   explicit TarWriter(int out_fd)
-      : out_fd_(out_fd), writer_(archive_write_new()), entry_(archive_entry_new()), chunk_(kChunk) {}
+      : out_fd_(out_fd), writer_(archive_write_new()), entry_(archive_entry_new()), chunk_(kPackChunk) {}
   ~TarWriter() {
     // Without its end the archive tells its reader that it failed.
     if (writer_ && !finished_) archive_write_fail(writer_.get());
@@ -53,7 +53,7 @@ class TarWriter {
     const bool ready = archive_write_set_format_pax_restricted(writer) == ARCHIVE_OK &&
                        archive_write_add_filter_gzip(writer) == ARCHIVE_OK &&
                        archive_write_set_options(writer, "gzip:compression-level=1,gzip:!timestamp") == ARCHIVE_OK &&
-                       archive_write_set_bytes_per_block(writer, kChunk) == ARCHIVE_OK &&
+                       archive_write_set_bytes_per_block(writer, kPackChunk) == ARCHIVE_OK &&
                        archive_write_set_bytes_in_last_block(writer, 1) == ARCHIVE_OK &&
                        archive_write_open(writer, this, nullptr, &TarWriter::pass_on, nullptr) == ARCHIVE_OK;
     return ready ? Result<>() : failure();

@@ -27,7 +27,7 @@ std::uint64_t octal(std::string_view field) {
   return value;
 }
 
-bool all_zero(std::string_view bytes) {
+bool is_zero_block(std::string_view bytes) {
   return bytes.find_first_not_of('\0') == std::string_view::npos;
 }
 
@@ -140,13 +140,13 @@ Result<> TarReader::check_end() {
   rest.remove_prefix(std::min<std::uint64_t>(begin >= window_begin_ ? begin - window_begin_ : 0, rest.size()));
   if (rest.size() < kBlock) return fail(Errc::invalid, "the archive is cut short: its end is missing");
   std::size_t trailer = rest.size();
-  bool clean = all_zero(rest);
+  bool clean = is_zero_block(rest);
   while (clean) {
     COVE_TRY(const auto more, stream_.read());
     if (more.empty()) return {};
     trailer += more.size();
     if (trailer > kMaxTrailer) return fail(Errc::over_limit, "the archive has more than 16 MiB of padding");
-    clean = all_zero({more.data(), more.size()});
+    clean = is_zero_block({more.data(), more.size()});
   }
   return fail(Errc::invalid, "the archive has something after its end");
 }

@@ -17,15 +17,15 @@ namespace {
 
 constexpr auto kMinors = std::to_array<unsigned>({3, 5, 7, 8, 9});  // of kDeviceNodes; the major is 1 (devices.txt)
 
-struct Link {
+struct DeviceLink {
   const char* name;
   const char* target;
 };
-constexpr auto kLinks = std::to_array<Link>({{"fd", "/proc/self/fd"},
-                                             {"stdin", "/proc/self/fd/0"},
-                                             {"stdout", "/proc/self/fd/1"},
-                                             {"stderr", "/proc/self/fd/2"},
-                                             {"ptmx", "pts/ptmx"}});
+constexpr auto kDeviceLinks = std::to_array<DeviceLink>({{"fd", "/proc/self/fd"},
+                                                         {"stdin", "/proc/self/fd/0"},
+                                                         {"stdout", "/proc/self/fd/1"},
+                                                         {"stderr", "/proc/self/fd/2"},
+                                                         {"ptmx", "pts/ptmx"}});
 
 Result<> make_file(int dir, const char* name) {
   COVE_TRY(const auto file, open_at(dir, name, O_CREAT | O_EXCL | O_WRONLY, 0444));
@@ -48,7 +48,7 @@ Result<> make_rest(int dir) {
   for (const char* directory : {"pts", "shm"}) {
     if (::mkdirat(dir, directory, 0755) != 0) return fail_errno(errno, "make /dev/{}", directory);
   }
-  for (const auto& link : kLinks) {
+  for (const auto& link : kDeviceLinks) {
     if (::symlinkat(link.target, dir, link.name) != 0) return fail_errno(errno, "make /dev/{}", link.name);
   }
   return make_file(dir, "tty");

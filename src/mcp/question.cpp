@@ -10,7 +10,7 @@ bool asks_for_a_visit(const Question& question) {
   return mode != nullptr && mode->is_string() && mode->as_string() == "url";
 }
 
-const json::object* object_of(const json::object& object, std::string_view name) {
+const json::object* find_object(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   return value != nullptr ? value->if_object() : nullptr;
 }
@@ -33,7 +33,7 @@ json::object needed_for(const Question& question) {
 
 bool declared(const json::object& capabilities, const json::object& needed) {
   for (const auto& [name, wanted] : needed) {
-    const auto* said = object_of(capabilities, name);
+    const auto* said = find_object(capabilities, name);
     if (said == nullptr) return false;
     for (const auto& [part, value] : wanted.as_object()) {
       if (!said->contains(part)) return false;
@@ -55,7 +55,7 @@ const json::object* accepted(const Answers& answers, const std::string& key) {
   if (found == answers.end() || !found->second) return nullptr;
   const auto* action = found->second->if_contains("action");
   if (action == nullptr || !action->is_string() || action->as_string() != "accept") return nullptr;
-  return object_of(*found->second, "content");
+  return find_object(*found->second, "content");
 }
 
 bool agreed(const Answers& answers, const std::string& key) {

@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::uint64_t kMaxPageBytes = 16U << 20;
 constexpr std::size_t kMaxRequests = 5000;
-constexpr std::size_t kMaxLinks = 200'000;
+constexpr std::size_t kMaxSessionLinks = 200'000;
 constexpr std::size_t kMaxMessageBytes = 4U << 20;
 constexpr std::size_t kMaxElements = 100'000;  // of one message
-constexpr std::size_t kMaxOutput = 16U << 10;
+constexpr std::size_t kMaxSessionOutput = 16U << 10;
 constexpr std::size_t kMaxQueue = 4;
 constexpr unsigned kRedirects = 5;
 constexpr std::size_t kReadSize = 256U << 10;
@@ -66,7 +66,7 @@ async::Task<std::optional<json::object>> PipSession::next() {
 void PipSession::receive(const sandbox::Event& event) {
   if (event.kind == sandbox::Event::Kind::out || event.kind == sandbox::Event::Kind::err) {
     output += event.bytes;
-    if (output.size() > kMaxOutput) output.erase(0, output.size() - kMaxOutput);
+    if (output.size() > kMaxSessionOutput) output.erase(0, output.size() - kMaxSessionOutput);
   }
   if (event.kind != sandbox::Event::Kind::channel) return;
   const auto message = messages_.add(event.bytes);
@@ -117,7 +117,7 @@ async::Task<> PipSession::answer_page(std::string project) {
                      fmt::format("the index answered {} for {}", page->head.status, project));
   auto links = read_index_page(page->body, page->head.url);
   if (!links) co_return refuse(502, links.error().message);
-  if (links_.size() + links->size() > kMaxLinks) co_return refuse(502, "the index has too many links");
+  if (links_.size() + links->size() > kMaxSessionLinks) co_return refuse(502, "the index has too many links");
   const auto html = write_index_page(*links, kFilePrefix, links_.size());
   for (auto& link : *links) links_.push_back(std::move(link));
   if (!send({{"status", 200}, {"content_type", "text/html"}, {"size", html.size()}})) co_return;

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 namespace cove::sandbox {
+namespace {
 
 using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 Reader::Reader(std::shared_ptr<Process> process, std::uint64_t from)
     : process_(std::move(process)), next_(std::max<std::uint64_t>(1, from)), progress_(Clock::now()) {

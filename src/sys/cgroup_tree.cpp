@@ -19,7 +19,7 @@
 namespace cove::sys {
 namespace {
 
-constexpr auto kDirFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+constexpr auto kTreeFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 // The path of this process in each hierarchy: "" is v2, otherwise the v1 controller list.
 struct Membership {
@@ -77,7 +77,7 @@ bool alive(std::string_view group_name) {
 
 std::vector<std::string> directories_in(int dir) {
   std::vector<std::string> names;
-  const int copy = ::openat(dir, ".", kDirFlags);
+  const int copy = ::openat(dir, ".", kTreeFlags);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
                                                     [](DIR* d) { return ::closedir(d); });
   while (const auto* entry = entries ? ::readdir(entries.get()) : nullptr) {
@@ -93,7 +93,7 @@ void sweep(int base, std::string_view name) {
   if (prefix.empty()) return;
   for (const auto& found : directories_in(base)) {
     if (!found.starts_with(prefix) || (found != name && alive(found))) continue;
-    const UniqueFd stale(::openat(base, found.c_str(), kDirFlags));
+    const UniqueFd stale(::openat(base, found.c_str(), kTreeFlags));
     for (const auto& leaf : directories_in(stale.get())) ::unlinkat(stale.get(), leaf.c_str(), AT_REMOVEDIR);
     ::unlinkat(base, found.c_str(), AT_REMOVEDIR);
   }
@@ -102,7 +102,7 @@ void sweep(int base, std::string_view name) {
 // SIGKILL to everything in the groups below; what is frozen by v1 is let go, or it would not die.
 void kill_leaves(int tree) {
   for (const auto& leaf : directories_in(tree)) {
-    const UniqueFd dir(::openat(tree, leaf.c_str(), kDirFlags));
+    const UniqueFd dir(::openat(tree, leaf.c_str(), kTreeFlags));
     if (!dir || write_file_at(dir.get(), "cgroup.kill", "1")) continue;
     const auto procs = read_file_at(dir.get(), "cgroup.procs").value_or("");
     for (std::string_view rest = procs; !rest.empty();) {
@@ -181,7 +181,7 @@ std::string_view name_of(CgroupMode mode) {
 
 Result<> CgroupTree::add(CgroupSlot slot, const std::string& base_path, const Options& options) {
   Parent parent;
-  COVE_TRY(parent.base, open_at(AT_FDCWD, base_path, kDirFlags));
+  COVE_TRY(parent.base, open_at(AT_FDCWD, base_path, kTreeFlags));
   if (!is_cgroup(parent.base.get()))
     return fail(Errc::unsupported, fmt::format("{} is not a control group", base_path));
   sweep(parent.base.get(), options.name);
@@ -190,7 +190,7 @@ Result<> CgroupTree::add(CgroupSlot slot, const std::string& base_path, const Op
   parents_[static_cast<std::size_t>(slot)].base = std::move(parent.base);
   bases_[static_cast<std::size_t>(slot)] = base_path;
   auto& kept = parents_[static_cast<std::size_t>(slot)];
-  COVE_TRY(kept.dir, open_at(kept.base.get(), options.name, kDirFlags));
+  COVE_TRY(kept.dir, open_at(kept.base.get(), options.name, kTreeFlags));
   if (::fchown(kept.dir.get(), options.owner, options.group) != 0)
     return fail_errno(errno, "give away control group {}", options.name);
   return {};
@@ -201,7 +201,7 @@ Result<> CgroupTree::add_unified(const std::string& mount, const std::string& ow
   const bool aside = own.size() > mount.size() && own.ends_with(fmt::format("/{}", kFront));
   const std::string home = aside ? own.substr(0, own.size() - kFront.size() - 1) : own;
   const auto attempt = [&](const std::string& base) -> Result<> {
-    COVE_TRY(auto dir, open_at(AT_FDCWD, base, kDirFlags));
+    COVE_TRY(auto dir, open_at(AT_FDCWD, base, kTreeFlags));
     if (auto handed = hand_down_controllers(dir.get()); !handed) {
       if (handed.error().sys_errno != EBUSY) return handed;
       COVE_CHECK(step_aside(dir.get()));
@@ -231,7 +231,7 @@ Result<> CgroupTree::settle_unified(const Options& options) {
 
   if (::mkdirat(dir, "keeper", 0755) != 0 && !(options.kept && errno == EEXIST))
     return fail_errno(errno, "make the keeper's control group");
-  COVE_TRY(keeper_, open_at(dir, "keeper", kDirFlags));
+  COVE_TRY(keeper_, open_at(dir, "keeper", kTreeFlags));
   for (const char* file :
        {"cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"}) {
     if (::fchownat(dir, file, options.owner, options.group, 0) != 0)
@@ -353,9 +353,9 @@ void CgroupTree::clear() {
 void end_group_tree(const std::string& name, const std::array<std::string, kCgroupSlots>& bases) {
   if (name.empty() || name.find('/') != std::string::npos) return;
   const auto tree_in = [&](const std::string& base) {
-    const UniqueFd directory(::open(base.c_str(), kDirFlags));
+    const UniqueFd directory(::open(base.c_str(), kTreeFlags));
     return directory && is_cgroup(directory.get())
-               ? UniqueFd(::openat(directory.get(), name.c_str(), kDirFlags | O_NOFOLLOW))
+               ? UniqueFd(::openat(directory.get(), name.c_str(), kTreeFlags | O_NOFOLLOW))
                : UniqueFd();
   };
   for (const auto slot : {CgroupSlot::unified, CgroupSlot::freezer}) {

@@ -21,7 +21,7 @@ def flags():
     found = {}
     for entry in json.loads(commands.read_text()):
         library = re.search(r"CMakeFiles/cove_(\w+)\.dir/", entry["command"])
-        if library and library[1] in source_tree.rooms() and entry["file"].endswith(".cpp"):
+        if library and library[1] in source_tree.rooms() and entry["file"].endswith((".cpp", ".cxx")):  # .cxx: several sources of the room
             words = shlex.split(entry["command"])
             found[library[1]] = (entry["directory"], words[:words.index("-o")])
     return found

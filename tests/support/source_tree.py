@@ -48,7 +48,7 @@ def rooms_among(words):
     return {word.removeprefix("cove::") for word in words if word.startswith("cove::")}
 
 
-KEYWORDS = ("SOURCES", "HEADERS", "LINKS", "PRIVATE_LINKS", "TESTS")
+KEYWORDS = ("SOURCES", "HEADERS", "LINKS", "PRIVATE_LINKS", "APART", "TESTS")
 
 
 def parse(cmake):

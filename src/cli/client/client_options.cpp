@@ -139,6 +139,10 @@ int report_error(const ClientOptions& options, const Error& error, int status) {
   return status;
 }
 
+int told(const ClientOptions& options, const Result<>& done) {
+  return done ? 0 : report_error(options, done.error());
+}
+
 Result<json::object> object_of(const std::string& body) {
   boost::system::error_code failed;
   auto value = json::parse(body, failed);

@@ -37,6 +37,8 @@ void add_client_commands(App& app, Commands& commands);
 std::string in_flags(std::string_view sentence);
 // Reports an error (as JSON too, with --json) and returns `status`.
 int report_error(const ClientOptions& options, const Error& error, int status = 1);
+// The exit status: 0, or 1 with the error reported.
+int told(const ClientOptions& options, const Result<>& done);
 
 // Indented JSON, a field on each line.
 std::string pretty(const boost::json::value& value);

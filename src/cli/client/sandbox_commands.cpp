@@ -234,10 +234,6 @@ int remove(IdArguments arguments) {
   });
 }
 
-int told(const ClientOptions& options, const Result<>& done) {
-  return done ? 0 : report_error(options, done.error());
-}
-
 }  // namespace
 
 void add_sandbox_commands(App& app, Commands& commands) {

@@ -162,10 +162,6 @@ Result<> remove(const NameArguments& arguments) {
                                  : arguments.name);
 }
 
-int told(const ClientOptions& options, const Result<>& done) {
-  return done ? 0 : report_error(options, done.error());
-}
-
 void add_build(App& all, Commands& commands) {
   auto* command = all.add_subcommand("build", "Build a template from Debian packages and print the build log");
   const auto a = std::make_shared<BuildArguments>();

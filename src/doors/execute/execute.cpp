@@ -154,7 +154,7 @@ Task<Answer> execute_stream(Services& services, http::Exchange& exchange) {
   co_return std::nullopt;
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kExecuteRoutes = std::to_array<Route>({
     {verb::post, "/v1/execute", answered<execute>, kStrict},
     {verb::post, "/v1/execute/stream", answered<execute_stream>, kStrict},
 });
@@ -162,7 +162,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes execute_routes() {
-  return kRoutes;
+  return kExecuteRoutes;
 }
 
 }  // namespace cove::doors::execute

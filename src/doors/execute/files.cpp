@@ -203,7 +203,7 @@ Task<> expire_files(Services& services) {
 
 namespace {
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kFileRoutes = std::to_array<Route>({
     {verb::post, "/v1/files", answered<upload>, kStrict},
     {verb::get, "/v1/files", answered<list>, kStrict},
     {verb::get, "/v1/files/{file_id}", answered<download>, kStrict},
@@ -213,7 +213,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes file_routes() {
-  return kRoutes;
+  return kFileRoutes;
 }
 
 }  // namespace cove::doors::execute

@@ -42,7 +42,7 @@ Task<Answer> ready(Services& services, http::Exchange& /*exchange*/) {
   co_return response;
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kHealthRoutes = std::to_array<Route>({
     {verb::get, "/health", answered<health>, kStrictOpen},
     {verb::get, "/ready", answered<ready>, kStrictOpen},
 });
@@ -50,7 +50,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes health_routes() {
-  return kRoutes;
+  return kHealthRoutes;
 }
 
 std::vector<Route> routes() {

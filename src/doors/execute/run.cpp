@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kChunk = 256U << 10;
+constexpr std::size_t kOutputChunk = 256U << 10;
 constexpr std::uint32_t kProcesses = 64;
 constexpr std::size_t kAtOnce = 256;            // questions to the database before others get a turn
 constexpr std::size_t kKeptAtOnce = 16;         // files written or removed before that
@@ -32,7 +32,7 @@ std::function<bool()> until(std::function<bool()> abandoned) {
 Task<Result<>> send_content(sandbox::StageWriter& into, UniqueFd file, std::uint64_t size) {
   std::string chunk;
   while (size > 0) {
-    chunk.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size, kChunk)));
+    chunk.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size, kOutputChunk)));
     const auto n = ::read(file.get(), chunk.data(), chunk.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) co_return fail(Errc::io, "a kept file is shorter than it was");

@@ -112,7 +112,7 @@ Task<Answer> remove(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kSessionRoutes = std::to_array<Route>({
     {verb::post, "/v1/sessions", answered<create>, kStrict},
     {verb::delete_, "/v1/sessions/{session_id}", answered<remove>, kStrict},
     {verb::post, "/v1/sessions/{session_id}/bash", answered<bash>, kStrict},
@@ -121,7 +121,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes session_routes() {
-  return kRoutes;
+  return kSessionRoutes;
 }
 
 }  // namespace cove::doors::execute

@@ -15,8 +15,8 @@ using cove::mcp::Call;
 using cove::mcp::Fault;
 using cove::mcp::Or;
 
-constexpr std::string_view kScheme = "execution://";
-constexpr std::size_t kMax = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
+constexpr std::string_view kOutputScheme = "execution://";
+constexpr std::size_t kMaxOutputPart = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
 
 // Of "offset=N"; 0 of "". nullopt for anything else.
 std::optional<std::size_t> offset_of(std::string_view query) {
@@ -33,7 +33,7 @@ std::optional<std::size_t> offset_of(std::string_view query) {
 }  // namespace
 
 bool ExecutionOutputs::knows(std::string_view uri) const {
-  return uri.starts_with(kScheme);
+  return uri.starts_with(kOutputScheme);
 }
 
 json::array ExecutionOutputs::templates() const {
@@ -56,7 +56,7 @@ Task<Or<Resources::Page>> ExecutionOutputs::list(Call&, std::string, std::size_t
 
 Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
   std::string_view rest = uri;
-  rest.remove_prefix(kScheme.size());
+  rest.remove_prefix(kOutputScheme.size());
   const auto id = take_until(rest, '/');
   const auto output = context_.outputs.find(call.tenant, id);
   const auto stream = take_until(rest, '?');
@@ -65,7 +65,7 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
     co_return tl::unexpected<Fault>(no_resource(call, uri));
   const auto& whole = stream == "stdout" ? output->out : output->err;
   if (*offset > whole.size()) co_return tl::unexpected<Fault>(no_resource(call, uri));
-  auto bytes = whole.substr(*offset, kMax);
+  auto bytes = whole.substr(*offset, kMaxOutputPart);
   const bool more = *offset + bytes.size() < whole.size();
   if (more) bytes.resize(bytes.size() - unfinished_utf8(bytes));
   const auto next = *offset + bytes.size();

@@ -27,11 +27,11 @@ using cove::mcp::Or;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kScheme = "workspace://";
-constexpr std::size_t kMax = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
-constexpr std::size_t kMaxSessions = 20;            // listed for one page
-constexpr std::ptrdiff_t kMaxWatched = 100;         // for one tenant
-constexpr milliseconds kCoalesceTime{100};          // changes closer than this are one notification
+constexpr std::string_view kFileScheme = "workspace://";
+constexpr std::size_t kMaxFilePart = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
+constexpr std::size_t kMaxSessions = 20;                    // listed for one page
+constexpr std::ptrdiff_t kMaxWatched = 100;                 // for one tenant
+constexpr milliseconds kFileCoalesceTime{100};              // changes closer than this are one notification
 constexpr milliseconds kPollInterval{250};
 constexpr std::chrono::minutes kReturns{1};  // to wait for another sandbox of the same name
 
@@ -61,8 +61,8 @@ Task<Or<json::array>> read_directory(SessionFiles& files, const Call& call, std:
 }  // namespace
 
 std::optional<WorkspaceAddress> parse_workspace_uri(std::string_view uri) {
-  if (!uri.starts_with(kScheme)) return std::nullopt;
-  uri.remove_prefix(kScheme.size());
+  if (!uri.starts_with(kFileScheme)) return std::nullopt;
+  uri.remove_prefix(kFileScheme.size());
   const auto session = http::percent_decode(take_until(uri, '/'));
   auto path = http::percent_decode(uri);
   if (!session || session->empty() || !path || !valid_utf8(*session) || !valid_utf8(*path)) return std::nullopt;
@@ -88,7 +88,7 @@ Task<Result<std::vector<ResourceFile>>> files_of(Services& services, Call& call,
 }
 
 bool FileResources::knows(std::string_view uri) const {
-  return uri.starts_with(kScheme);
+  return uri.starts_with(kFileScheme);
 }
 
 json::array FileResources::templates() const {
@@ -150,17 +150,17 @@ Task<Or<json::array>> FileResources::read(Call& call, std::string uri) {
   const auto opened = opened_without_lock(*found);
   SessionFiles files(opened, call);
   if (place->path.empty()) co_return co_await read_directory(files, call, uri, *place);
-  auto piece = co_await files.read(place->path, 0, kMax);
+  auto piece = co_await files.read(place->path, 0, kMaxFilePart);
   if (!piece && piece.error().code == Errc::invalid) co_return co_await read_directory(files, call, uri, *place);
   if (!piece &&
       (piece.error().code == Errc::unavailable || piece.error().code == Errc::quota || piece.error().code == Errc::io))
     co_return fault(Code::internal, fmt::format("{} cannot be read: {}", place->path, piece.error().message));
   if (!piece) co_return missing();
-  if (piece->size > kMax) {
+  if (piece->size > kMaxFilePart) {
     json::object data{{"uri", uri}};
     co_return fault(
         Code::invalid_params,
-        fmt::format("{} is larger than {} bytes: read parts of it with the tool read_file", place->path, kMax),
+        fmt::format("{} is larger than {} bytes: read parts of it with the tool read_file", place->path, kMaxFilePart),
         std::move(data));
   }
   json::array contents;
@@ -194,7 +194,7 @@ Task<> FileResources::look(FileResources* self, std::string tenant, std::string 
     std::pair<std::string, std::string> key;
     ~Leave() { watched->erase(key); }
   } const leave{self->watched_, {tenant, session}};
-  co_await async::sleep_for(kCoalesceTime);  // the subscription is registered by then
+  co_await async::sleep_for(kFileCoalesceTime);  // the subscription is registered by then
   auto last_there = Clock::now();
   while (self->wanted(tenant, session) && !self->context_.services.draining() && Clock::now() < last_there + kReturns) {
     auto found = co_await self->context_.services.registry.find(tenant, session);
@@ -226,7 +226,7 @@ Task<> FileResources::follow(std::shared_ptr<sandbox::Sandbox> sandbox, std::str
     if (changed.empty() && !listed)
       co_await changes->wait_until(Clock::now() + kPollInterval);
     else
-      co_await async::sleep_for(kCoalesceTime);
+      co_await async::sleep_for(kFileCoalesceTime);
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 namespace json = boost::json;
 using cove::mcp::Call;
 
-constexpr std::size_t kMax = 100;
+constexpr std::size_t kMaxSuggestions = 100;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -57,7 +57,7 @@ json::object completion(std::vector<std::string> all, std::string_view typed) {
       const bool fits = begins(one, typed);
       if (fits != first || (!fits && !has_in_order(one, typed))) continue;
       ++total;
-      if (values.size() < kMax) values.emplace_back(one);
+      if (values.size() < kMaxSuggestions) values.emplace_back(one);
     }
   };
   take(true);

@@ -55,11 +55,11 @@ Result<packages::InstallRequest> parse_install(const json::object& body, const c
 
 namespace {
 
-constexpr auto kFields = std::to_array<std::string_view>({"packages", "timeoutSeconds", "indexUrl"});
+constexpr auto kDependencyFields = std::to_array<std::string_view>({"packages", "timeoutSeconds", "indexUrl"});
 
 Task<Answer> install(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kDependencyFields));
   COVE_CO_TRY(auto request, parse_install(body, services.config()->dependencies, "packages", "timeoutSeconds"));
   COVE_CO_CHECK(services.installs.begin(found, std::move(request)));
   found->touch();
@@ -72,7 +72,7 @@ Task<Answer> show(Services& services, http::Exchange& exchange) {
   co_return http::json_response(200, services.installs.status(*found));
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kDependencyRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/dependencies", answered<install>},
     {verb::get, "/v1/sandboxes/{id}/dependencies", answered<show>},
 });
@@ -80,7 +80,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes dependency_routes() {
-  return kRoutes;
+  return kDependencyRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -96,14 +96,14 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
   co_return std::nullopt;
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kEventRoutes = std::to_array<Route>({
     {verb::get, "/v1/events", answered<get_events>},
 });
 
 }  // namespace
 
 Routes event_routes() {
-  return kRoutes;
+  return kEventRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

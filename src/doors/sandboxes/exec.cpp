@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr auto kFields =
+constexpr auto kExecFields =
     std::to_array<std::string_view>({"cmd", "workdir", "env", "timeoutSeconds", "stdin", "stdinBase64"});
 
 Result<run::Spec> parse_exec(const json::object& body, const config::ExecLimits& limits) {
@@ -60,7 +60,7 @@ json::object result_of(const sandbox::Process& process, const Services& services
 
 Task<Answer> exec(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kExecFields));
   const auto config = services.config();
   COVE_CO_TRY(auto spec, parse_exec(body, exec_limits_in(*found, services)));
 
@@ -86,14 +86,14 @@ Task<Answer> exec(Services& services, http::Exchange& exchange) {
   co_return std::nullopt;
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kExecRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/exec", answered<exec>},
 });
 
 }  // namespace
 
 Routes exec_routes() {
-  return kRoutes;
+  return kExecRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

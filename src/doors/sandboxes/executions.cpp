@@ -14,7 +14,7 @@ namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kFields = std::to_array<std::string_view>(
+constexpr auto kExecutionFields = std::to_array<std::string_view>(
     {"code", "language", "args", "env", "stdin", "timeoutSeconds", "event", "callback", "kernel"});
 constexpr std::size_t kMaxCode = 1U << 20;
 constexpr std::size_t kMaxSecret = 1024;
@@ -23,18 +23,14 @@ constexpr std::uint64_t kMaxWait = 300;  // seconds
 constexpr auto kStatuses =
     std::to_array<std::string_view>({"pending", "running", "completed", "failed", "timeout", "crashed", "cancelled"});
 
-tl::unexpected<Error> wrong(std::string message) {
-  return fail(Errc::invalid, std::move(message));
-}
-
 Result<std::vector<std::string>> arguments_field(const json::object& body) {
   std::vector<std::string> arguments;
   const auto* value = body.if_contains("args");
   if (value == nullptr || value->is_null()) return arguments;
-  if (!value->is_array()) return wrong("args must be an array of strings");
+  if (!value->is_array()) return fail(Errc::invalid, "args must be an array of strings");
   for (const auto& word : value->as_array()) {
-    if (!word.is_string()) return wrong("args must be an array of strings");
-    if (word.as_string().find('\0') != json::string::npos) return wrong("args may not contain NUL");
+    if (!word.is_string()) return fail(Errc::invalid, "args must be an array of strings");
+    if (word.as_string().find('\0') != json::string::npos) return fail(Errc::invalid, "args may not contain NUL");
     arguments.emplace_back(word.as_string());
   }
   return arguments;
@@ -43,15 +39,15 @@ Result<std::vector<std::string>> arguments_field(const json::object& body) {
 Result<> parse_callback(const json::object& body, const jobs::Callbacks& callbacks, jobs::JobRequest& request) {
   const auto* value = body.if_contains("callback");
   if (value == nullptr || value->is_null()) return {};
-  if (!value->is_object()) return wrong("callback must be an object of url and secret");
+  if (!value->is_object()) return fail(Errc::invalid, "callback must be an object of url and secret");
   const auto& callback = value->as_object();
   COVE_TRY(const auto url, text_field(callback, "url"));
-  if (!url) return wrong("callback.url must be a string");
+  if (!url) return fail(Errc::invalid, "callback.url must be a string");
   if (const auto good = callbacks.check(*url); !good)
-    return wrong(fmt::format("callback.url: {}", good.error().message));
+    return fail(Errc::invalid, fmt::format("callback.url: {}", good.error().message));
   COVE_TRY(const auto secret, text_field(callback, "secret"));
   if (secret && (secret->empty() || secret->size() > kMaxSecret))
-    return wrong(fmt::format("callback.secret must have 1 to {} bytes", kMaxSecret));
+    return fail(Errc::invalid, fmt::format("callback.secret must have 1 to {} bytes", kMaxSecret));
   request.callback_url = *url;
   request.callback_secret = secret.value_or("");
   return {};
@@ -62,13 +58,13 @@ Result<jobs::JobRequest> parse_job(const json::object& body, const Services& ser
   const auto config = services.config();
   jobs::JobRequest request;
   COVE_TRY(const auto code, text_field(body, "code"));
-  if (!code || code->empty()) return wrong("code must be a string that is not empty");
+  if (!code || code->empty()) return fail(Errc::invalid, "code must be a string that is not empty");
   if (code->size() > kMaxCode) return fail(Errc::over_limit, fmt::format("code is larger than {} bytes", kMaxCode));
   request.code = *code;
   COVE_TRY(const auto language, text_field(body, "language"));
   COVE_TRY(const auto languages, config::Languages::built_in());
   auto known = languages.by_name(language.value_or("python"));
-  if (!known) return wrong(fmt::format("language: {}", known.error().message));
+  if (!known) return fail(Errc::invalid, fmt::format("language: {}", known.error().message));
   request.language = std::move(*known);
   COVE_TRY(request.arguments, arguments_field(body));
   COVE_TRY(request.variables, environment_field(body, "env"));
@@ -77,9 +73,9 @@ Result<jobs::JobRequest> parse_job(const json::object& body, const Services& ser
   request.output_limit = config->exec.output_limit_bytes;
   if (const auto* event = body.if_contains("event"); event != nullptr) {
     if (request.language.name != "python")
-      return wrong("event needs language \"python\": a handler is a Python function");
+      return fail(Errc::invalid, "event needs language \"python\": a handler is a Python function");
     if (!request.arguments.empty())
-      return wrong("args cannot be given with event: the event is a handler's only argument");
+      return fail(Errc::invalid, "args cannot be given with event: the event is a handler's only argument");
     request.event_json = json::serialize(*event);
   }
   COVE_CHECK(parse_callback(body, services.callbacks, request));
@@ -87,17 +83,17 @@ Result<jobs::JobRequest> parse_job(const json::object& body, const Services& ser
 }
 
 Result<> check_kernel_request(const jobs::JobRequest& request) {
-  if (request.language.name != "python") return wrong("language must be \"python\" in a kernel");
-  if (request.event_json) return wrong("event cannot be given with kernel");
-  if (request.input) return wrong("stdin cannot be given with kernel");
-  if (!request.arguments.empty()) return wrong("args cannot be given with kernel");
-  if (!request.variables.empty()) return wrong("env cannot be given with kernel");
+  if (request.language.name != "python") return fail(Errc::invalid, "language must be \"python\" in a kernel");
+  if (request.event_json) return fail(Errc::invalid, "event cannot be given with kernel");
+  if (request.input) return fail(Errc::invalid, "stdin cannot be given with kernel");
+  if (!request.arguments.empty()) return fail(Errc::invalid, "args cannot be given with kernel");
+  if (!request.variables.empty()) return fail(Errc::invalid, "env cannot be given with kernel");
   return {};
 }
 
 Task<Answer> start_execution(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kExecutionFields));
   COVE_CO_TRY(auto request, parse_job(body, services));
   COVE_CO_TRY(const auto kernel, text_field(body, "kernel"));
   if (kernel) {
@@ -118,7 +114,7 @@ Result<std::int64_t> cursor_query(const http::Request& request) {
   if (text && text->empty()) return number;
   const bool good =
       text && std::from_chars(text->data(), text->data() + text->size(), number).ptr == text->data() + text->size();
-  if (!good || number < 1) return wrong("cursor is not valid");
+  if (!good || number < 1) return fail(Errc::invalid, "cursor is not valid");
   return number;
 }
 
@@ -193,7 +189,7 @@ Task<> send_what_is_left(http::Exchange& exchange, json::object shown) {
   [[maybe_unused]] const auto done = co_await exchange.finish();
 }
 
-Task<Answer> get_events(Services& services, http::Exchange& exchange) {
+Task<Answer> get_execution_events(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
   COVE_CO_TRY(const auto named, co_await find_execution(services, request));
   COVE_CO_TRY(const auto from, number_query(request, "from"));
@@ -228,18 +224,18 @@ Task<Answer> cancel_execution(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kExecutionRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/executions", answered<start_execution>},
     {verb::get, "/v1/sandboxes/{id}/executions", answered<list_executions>},
     {verb::get, "/v1/sandboxes/{id}/executions/{eid}", answered<get_execution>},
-    {verb::get, "/v1/sandboxes/{id}/executions/{eid}/events", answered<get_events>},
+    {verb::get, "/v1/sandboxes/{id}/executions/{eid}/events", answered<get_execution_events>},
     {verb::delete_, "/v1/sandboxes/{id}/executions/{eid}", answered<cancel_execution>},
 });
 
 }  // namespace
 
 Routes execution_routes() {
-  return kRoutes;
+  return kExecutionRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -146,7 +146,7 @@ http::Response entry_answer(const sandbox::FileEntry& entry) {
 
 namespace {
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kFileRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/files/upload", answered<upload_archive>, kAnySize},
     {verb::get, "/v1/sandboxes/{id}/files/download", answered<download_archive>},
     {verb::get, "/v1/sandboxes/{id}/files", answered<read_file>},
@@ -163,7 +163,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes file_routes() {
-  return kRoutes;
+  return kFileRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

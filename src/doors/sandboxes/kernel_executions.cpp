@@ -13,7 +13,7 @@ namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kFields = std::to_array<std::string_view>(
+constexpr auto kKernelExecutionFields = std::to_array<std::string_view>(
     {"code", "timeoutSeconds", "silent", "storeHistory", "allowStdin", "colour", "userExpressions", "outputLimit"});
 
 Result<sandbox::ExecuteRequest> parse_execute(const json::object& body, const config::ExecLimits& limits) {
@@ -48,7 +48,7 @@ Task<> run_detached(run::Cell cell, Budget::Charge /*held*/) {
 
 Task<Answer> execute(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request(), Need::to_speak));
-  COVE_CO_TRY(auto body, co_await read_object(services, exchange, kFields));
+  COVE_CO_TRY(auto body, co_await read_object(services, exchange, kKernelExecutionFields));
   COVE_CO_TRY(auto request, parse_execute(body, exec_limits_in(*named.sandbox, services)));
   body.clear();  // not needed any more, and the wait may be long
   COVE_CO_TRY(const auto detached, flag_query(exchange.request(), "detach"));
@@ -125,7 +125,7 @@ Task<Answer> reply_input(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kKernelExecutionRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/kernels/{kid}/execute", answered<execute>},
     {verb::get, "/v1/sandboxes/{id}/kernels/{kid}/executions/{eid}", answered<get_execution>},
     {verb::delete_, "/v1/sandboxes/{id}/kernels/{kid}/executions/{eid}", answered<cancel_execution>},
@@ -136,7 +136,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes kernel_execution_routes() {
-  return kRoutes;
+  return kKernelExecutionRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -196,7 +196,7 @@ Task<Answer> list_comms(Services& services, http::Exchange& exchange) {
   });
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kKernelQuestionRoutes = std::to_array<Route>({
     {verb::get, "/v1/sandboxes/{id}/kernels/{kid}/variables", answered<get_variables>},
     {verb::post, "/v1/sandboxes/{id}/kernels/{kid}/complete", answered<complete>},
     {verb::post, "/v1/sandboxes/{id}/kernels/{kid}/inspect", answered<inspect>},
@@ -210,7 +210,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes kernel_question_routes() {
-  return kRoutes;
+  return kKernelQuestionRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -9,7 +9,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr auto kFields = std::to_array<std::string_view>({"language", "env"});
+constexpr auto kKernelFields = std::to_array<std::string_view>({"language", "env"});
 
 Result<sandbox::KernelLanguage> language_field(const json::object& body) {
   COVE_TRY(const auto name, text_field(body, "language"));
@@ -20,7 +20,7 @@ Result<sandbox::KernelLanguage> language_field(const json::object& body) {
 
 Task<Answer> create_kernel(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
-  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kFields));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kKernelFields));
   COVE_CO_TRY(const auto language, language_field(body));
   COVE_CO_TRY(auto variables, environment_field(body, "env"));
   const sandbox::Sandbox::Activity activity(found);
@@ -68,7 +68,7 @@ Task<Answer> restart_kernel(Services& services, http::Exchange& exchange) {
   co_return http::json_response(200, to_json(*named.kernel));
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kKernelRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/kernels", answered<create_kernel>},
     {verb::get, "/v1/sandboxes/{id}/kernels", answered<list_kernels>},
     {verb::get, "/v1/sandboxes/{id}/kernels/{kid}", answered<get_kernel>},
@@ -80,7 +80,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes kernel_routes() {
-  return kRoutes;
+  return kKernelRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -19,7 +19,7 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 
 constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
-constexpr auto kFields = std::to_array<std::string_view>(
+constexpr auto kLifecycleFields = std::to_array<std::string_view>(
     {"id", "ttlSeconds", "memoryLimit", "ephemeralStorageLimit", "cpuLimit", "pidsLimit", "image", "template", "env",
      "labels", "metadata", "dependencies", "installTimeoutSeconds", "indexUrl"});
 constexpr std::size_t kMetadataLimit = 16U << 10;
@@ -81,7 +81,7 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const Serv
   COVE_TRY(const auto ttl, wished_ttl(body, config->sandbox));
   request.ttl = ttl.value_or(config->sandbox.ttl);
   COVE_TRY(const auto wished, wished_limits(body, config->sandbox));
-  auto notes = unknown_fields(body, kFields);
+  auto notes = unknown_fields(body, kLifecycleFields);
   COVE_TRY(request.template_name, template_of(body, *config, notes));
   const auto from = services.registry.templates().usable(request.template_name);
   if (!from && from.error().code == Errc::not_found)
@@ -140,7 +140,7 @@ Task<Answer> put_sandbox(Services& services, http::Exchange& exchange) {
   if (ensured.created) {
     install_dependencies(services, ensured.sandbox, std::move(dependencies));
   } else {
-    add_notes(answer, unknown_fields(body, kFields));
+    add_notes(answer, unknown_fields(body, kLifecycleFields));
     add_notes(answer, not_applied(body, request, *ensured.sandbox));
   }
   co_return http::json_response(200, std::move(answer));
@@ -314,7 +314,7 @@ Task<Answer> delete_sandbox(Services& services, http::Exchange& exchange) {
   co_return http::no_content();
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kLifecycleRoutes = std::to_array<Route>({
     {verb::get, "/v1/sandboxes", answered<list_sandboxes>},
     {verb::post, "/v1/sandboxes", answered<post_sandbox>, kJsonBody},
     {verb::put, "/v1/sandboxes/{id}", answered<put_sandbox>, kJsonBody},
@@ -328,7 +328,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes lifecycle_routes() {
-  return kRoutes;
+  return kLifecycleRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -34,14 +34,14 @@ Task<Answer> connect_port(Services& services, http::Exchange& exchange) {
   co_return std::nullopt;
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kPortRoutes = std::to_array<Route>({
     {verb::get, "/v1/sandboxes/{id}/ports/{port}", answered<connect_port>},
 });
 
 }  // namespace
 
 Routes port_routes() {
-  return kRoutes;
+  return kPortRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

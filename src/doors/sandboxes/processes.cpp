@@ -178,7 +178,7 @@ Task<Answer> attach_terminal(Services& services, http::Exchange& exchange) {
   co_return std::nullopt;
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kProcessRoutes = std::to_array<Route>({
     {verb::post, "/v1/sandboxes/{id}/processes", answered<start_process>},
     {verb::get, "/v1/sandboxes/{id}/processes", answered<list_processes>},
     {verb::get, "/v1/sandboxes/{id}/processes/{pid}", answered<get_process>},
@@ -193,7 +193,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes process_routes() {
-  return kRoutes;
+  return kProcessRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -220,7 +220,7 @@ Task<Answer> get_log(Services& services, http::Exchange& exchange) {
   co_return http::text_response(200, log.substr(std::min<std::uint64_t>(from.value_or(0), log.size())));
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kTemplateRoutes = std::to_array<Route>({
     {verb::get, "/v1/templates", answered<list_templates>},
     {verb::post, "/v1/templates", answered<post_template>, kJsonBody},
     {verb::get, "/v1/templates/{name}", answered<get_template>},
@@ -232,7 +232,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes template_routes() {
-  return kRoutes;
+  return kTemplateRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -9,8 +9,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
-constexpr auto kFields =
+constexpr http::RouteOptions kUpdateBody{.body_limit = 1U << 20};
+constexpr auto kUpdateFields =
     std::to_array<std::string_view>({"memoryLimit", "ephemeralStorageLimit", "cpuLimit", "pidsLimit", "ttlSeconds"});
 
 // The limits after the change. Disk space that was not asked for follows the memory, as it did at the creation, unless
@@ -47,18 +47,18 @@ Task<Answer> patch_sandbox(Services& services, http::Exchange& exchange) {
   else
     found->touch();
   auto answer = to_json(*found, services);
-  add_notes(answer, unknown_fields(body, kFields));
+  add_notes(answer, unknown_fields(body, kUpdateFields));
   co_return http::json_response(200, std::move(answer));
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
-    {verb::patch, "/v1/sandboxes/{id}", answered<patch_sandbox>, kJsonBody},
+constexpr auto kUpdateRoutes = std::to_array<Route>({
+    {verb::patch, "/v1/sandboxes/{id}", answered<patch_sandbox>, kUpdateBody},
 });
 
 }  // namespace
 
 Routes update_routes() {
-  return kRoutes;
+  return kUpdateRoutes;
 }
 
 }  // namespace cove::doors::sandboxes

@@ -14,7 +14,7 @@ using sandbox::Process;
 
 constexpr std::size_t kOutputsLimit = 4U << 20;  // of the variables a script is asked for
 constexpr std::size_t kWordLimit = 128U << 10;   // of one word of a command line, as the kernel has it
-constexpr std::string_view kFailed = "Failed to execute command";
+constexpr std::string_view kExecuteFailed = "Failed to execute command";
 
 bool has_nul(const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [](const std::string& word) { return word.find('\0') != std::string::npos; });
@@ -82,14 +82,14 @@ Task<Answer> run_in_session(Services& services, http::Exchange& exchange, Prepar
   const auto config = services.config();
   COVE_OR_TRY(const auto session, co_await open_session(services, exchange));
   auto ticket = co_await run::admit(services, caller_of(exchange));
-  if (!ticket) co_return answer_to(ticket.error(), kFailed, *config);
+  if (!ticket) co_return answer_to(ticket.error(), kExecuteFailed, *config);
   if (exchange.client_gone()) co_return std::nullopt;
   auto code = co_await prepare(session);
-  if (!code) co_return answer_to(code.error(), kFailed, *config);
+  if (!code) co_return answer_to(code.error(), kExecuteFailed, *config);
   run::Spec spec{.code = std::move(*code), .process = process_request(*config)};
   run::Workplace workplace(std::move(*ticket), session.sandbox);
   auto run = co_await run::Run::begin(caller_of(exchange), std::move(workplace), std::move(spec));
-  if (!run) co_return answer_to(run.error(), kFailed, *config);
+  if (!run) co_return answer_to(run.error(), kExecuteFailed, *config);
   if (!co_await run->wait()) co_return std::nullopt;
   const auto& process = *run->process();
   co_return envelope(members_of(process) + (outputs ? outputs_of(process) : ""));
@@ -107,7 +107,8 @@ Task<Answer> execute(Services& services, http::Exchange& exchange) {
   if (!request.arguments.empty()) request.command += " \"$@\"";
   std::vector<std::string> words{"/bin/bash", "-c", "--", std::move(request.command), "bash"};
   for (auto& argument : request.arguments) words.push_back(std::move(argument));
-  if (const auto why = unusable(words); !why.empty()) co_return mistake({.message = kFailed, .detail = why}, *config);
+  if (const auto why = unusable(words); !why.empty())
+    co_return mistake({.message = kExecuteFailed, .detail = why}, *config);
   co_return co_await run_in_session(services, exchange, [&words](const Session&) { return ready(std::move(words)); });
 }
 
@@ -158,7 +159,7 @@ Task<Answer> execute_code(Services& services, http::Exchange& exchange) {
   const auto path = script_path(request);
   if (!path) co_return mistake({.message = "Invalid file path", .detail = path.error().message}, *config);
   if (const auto why = unusable(request.arguments); !why.empty())
-    co_return mistake({.message = kFailed, .detail = why}, *config);
+    co_return mistake({.message = kExecuteFailed, .detail = why}, *config);
   const bool outputs = python && !request.outputs.empty();
   const Prepare prepare = [&](const Session& session) {
     return python ? python_script(std::move(request), *path)
@@ -167,7 +168,7 @@ Task<Answer> execute_code(Services& services, http::Exchange& exchange) {
   co_return co_await run_in_session(services, exchange, prepare, outputs);
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kExecuteRoutes = std::to_array<Route>({
     {verb::post, "/workspace/se/execute/{session_id}", answered<execute>, kPlain},
     {verb::post, "/workspace/se/execute_code/{session_id}", answered<execute_code>, kPlain},
 });
@@ -175,7 +176,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes execute_routes() {
-  return kRoutes;
+  return kExecuteRoutes;
 }
 
 }  // namespace cove::doors::workspace

@@ -313,7 +313,7 @@ Task<Answer> read_file(Services& services, http::Exchange& exchange) {
                                  from + chunk.used >= facts.size));
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kFileRoutes = std::to_array<Route>({
     {verb::post, "/workspace/se/create/{session_id}", answered<create>, kPlain},
     {verb::post, "/workspace/se/upload/{session_id}", answered<upload>, kPlain},
     {verb::get, "/workspace/se/download/{session_id}/{path}", answered<download>, kRest},
@@ -325,7 +325,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes file_routes() {
-  return kRoutes;
+  return kFileRoutes;
 }
 
 }  // namespace cove::doors::workspace

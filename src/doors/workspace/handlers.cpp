@@ -166,14 +166,14 @@ jail::Limits handler_limits(const config::Config& config) {
 
 namespace {
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kHandlerRoutes = std::to_array<Route>({
     {verb::post, "/workspace/se/v2/execute_code", answered<call>, kPlain},
 });
 
 }  // namespace
 
 Routes handler_routes() {
-  return kRoutes;
+  return kHandlerRoutes;
 }
 
 }  // namespace cove::doors::workspace

@@ -139,7 +139,7 @@ Task<Answer> healthy(Services& /*services*/, http::Exchange& /*exchange*/) {
   co_return success();
 }
 
-constexpr auto kRoutes = std::to_array<Route>({
+constexpr auto kSessionRoutes = std::to_array<Route>({
     {verb::post, "/workspace/se/session/{session_id}", answered<create>, kPlain},
     {verb::delete_, "/workspace/se/session/{session_id}", answered<remove>, kPlain},
     {verb::get, "/workspace/se/status/{session_id}", answered<status>, kPlain},
@@ -151,7 +151,7 @@ constexpr auto kRoutes = std::to_array<Route>({
 }  // namespace
 
 Routes session_routes() {
-  return kRoutes;
+  return kSessionRoutes;
 }
 
 }  // namespace cove::doors::workspace

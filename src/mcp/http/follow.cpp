@@ -10,7 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKeepAlive{15};
-constexpr std::chrono::milliseconds kPollInterval{250};
+constexpr std::chrono::milliseconds kFollowInterval{250};
 
 std::string event_text(const std::string& id, std::string_view data) {
   return id.empty() ? fmt::format("event: message\ndata: {}\n\n", data)
@@ -45,7 +45,7 @@ Task<> follow(http::Exchange& exchange, std::shared_ptr<Stream> stream, Followin
     following.while_it_lasts();
     if (stream->broken()) co_return exchange.abort();
     if (text.empty()) {
-      co_await stream->changed().wait_until(Clock::now() + kPollInterval);
+      co_await stream->changed().wait_until(Clock::now() + kFollowInterval);
     } else {
       quiet_since = Clock::now();
       if (!co_await exchange.write(text)) break;
