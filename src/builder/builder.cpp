@@ -49,7 +49,7 @@ Result<std::vector<std::string>> names_of(const char (&text)[N], bool (*good)(st
   std::vector<std::string> names;
   for (std::string_view rest(text, ::strnlen(text, N)); !rest.empty();) {
     const auto name = take_until(rest, '\n');
-    if (!good(name)) return fail(Errc::invalid, "a name in the request is none");
+    if (!good(name)) return fail(Errc::invalid, "a package name in the request is not valid");
     names.emplace_back(name);
   }
   return names;

@@ -29,7 +29,7 @@ Result<Address> parse_address(std::string_view url) {
     return fail(Errc::invalid, fmt::format("'{}' is not a server URL such as http://127.0.0.1:8000: {}", url, why));
   };
   if (url.starts_with("https://"))
-    return wrong("https is not spoken here; put a TLS proxy or a tunnel in front and give its http side");
+    return wrong("https is not supported; put a TLS proxy or a tunnel in front and give its http address");
   if (!url.starts_with("http://")) return wrong("it must start with http://");
   auto rest = url.substr(7);
   const bool printable =

@@ -150,8 +150,8 @@ Result<> judged(const Options& options, const Response& response) {
 }
 
 Result<Response> Client::attempt(const Request& request, const Upload* upload, const Download* download,
-                                 bool& unheard) {
-  unheard = false;
+                                 bool& unanswered) {
+  unanswered = false;
   if (connection_ && connection_->stale()) connection_.reset();
   const bool fresh = !connection_;
   if (fresh) {
@@ -162,7 +162,7 @@ Result<Response> Client::attempt(const Request& request, const Upload* upload, c
   connection->set_waiting(options_.waiting);
   auto sent = connection->send_all(request_head(options_, request, upload) + request.body);
   if (sent && upload != nullptr) sent = send_upload(*connection, *upload);
-  // A server that has heard enough may have answered already: its words are worth more than a broken pipe.
+  // A server may answer before it has read everything: its answer says more than a broken pipe.
   if (!sent && sent.error().sys_errno != EPIPE && sent.error().sys_errno != ECONNRESET)
     return tl::unexpected<Error>(sent.error());
 
@@ -171,7 +171,7 @@ Result<Response> Client::attempt(const Request& request, const Upload* upload, c
   beast::error_code failed;
   http::read_header(*connection, buffer_, parser, failed);
   if (failed) {
-    unheard = !fresh && upload == nullptr && hung_up(failed);
+    unanswered = !fresh && upload == nullptr && hung_up(failed);
     return broken(failed);
   }
   auto response = head_of(parser);
@@ -196,10 +196,10 @@ Result<Response> Client::attempt(const Request& request, const Upload* upload, c
 }
 
 Result<Response> Client::send(const Request& request, const Upload* upload, const Download* download) {
-  bool unheard = false;
-  auto response = attempt(request, upload, download, unheard);
-  // The kept connection was closed just as we spoke: nobody heard us.
-  if (!response && unheard) return attempt(request, upload, download, unheard);
+  bool unanswered = false;
+  auto response = attempt(request, upload, download, unanswered);
+  // The server closed the idle connection as the request was sent, and has not read it.
+  if (!response && unanswered) return attempt(request, upload, download, unanswered);
   return response;
 }
 
@@ -243,7 +243,7 @@ Result<EventStream> Client::follow(Request request) {
   if (failed) return broken(failed);
   auto response = head_of(body->parser);
   if (response.status == 200 && response.header("Content-Type").starts_with("text/event-stream")) {
-    // The server says something every 15 seconds, if only that it is there.
+    // The server sends at least a comment every 15 seconds.
     auto waiting = options_.waiting;
     if (waiting.patience.count() == 0) waiting.patience = kSilence;
     body->connection.set_waiting(waiting);

@@ -62,8 +62,7 @@ Checks contents(const Host& host, const config::Languages& languages) {
           "reaches what root runs, and whoever is inside sees which packages the host has",
       .fix =
           "for tenants that may be hostile, use a template with a root of its own (cove template build), or one "
-          "virtual "
-          "machine for each tenant",
+          "virtual machine for each tenant",
   };
   if (const auto built = built_templates(host); built > 0)
     root.found += fmt::format("; {} built template{} to choose from", built, built == 1 ? "" : "s");

@@ -327,7 +327,7 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
     if (shared_->hooks.on_escape) shared_->hooks.on_escape(route->pattern, escaped);
   }
   if (!exchange.answered() && socket_->is_open()) {
-    Response response = error_response(500, "internal", "something went wrong here");
+    Response response = error_response(500, "internal", "internal error: the server log has the details");
     if (exchange.over_limit_) response = error_response(413, "too_large", "the body is larger than this route accepts");
     if (exchange.malformed_) response = error_response(400, "invalid", "the body is malformed");
     auto sent = co_await exchange.send(std::move(response));

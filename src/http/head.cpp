@@ -117,7 +117,7 @@ std::optional<Refusal> parse_framing(Head& head) {
   if (!codings.empty()) {
     if (head.request.version < 11) return invalid("HTTP/1.0 has no Transfer-Encoding");
     if (!equals_ignoring_case(codings.front(), "chunked"))
-      return invalid("the only Transfer-Encoding known here is chunked");
+      return invalid("the only supported Transfer-Encoding is chunked");
     head.chunked = true;
   }
   if (!lengths.empty()) {
@@ -175,7 +175,7 @@ std::variant<Head, Refusal> parse_head(std::string_view text, HeadLimits limits)
   }
   if (message.target().size() > limits.target) return refusal(414, "too_large", "the URL is too long");
   // From here on there is a request to speak of; methods first, since CONNECT has a target of its own form.
-  if (request.method == verb::unknown) return refusal(501, "unsupported", "this method is not known here");
+  if (request.method == verb::unknown) return refusal(501, "unsupported", "this method is not supported");
   if (request.method == verb::trace || request.method == verb::connect) {
     return refusal(405, "method_not_allowed", "this method is not allowed here");
   }
@@ -198,7 +198,8 @@ std::variant<Head, Refusal> parse_head(std::string_view text, HeadLimits limits)
   }
   head.keep_alive = !close && (request.version >= 11 || keep);
   for (const auto& expect : request.header_all("Expect")) {
-    if (!equals_ignoring_case(expect, "100-continue")) return refusal(417, "invalid", "Expect knows only 100-continue");
+    if (!equals_ignoring_case(expect, "100-continue"))
+      return refusal(417, "invalid", "the only supported Expect is 100-continue");
     head.expect_continue = request.version >= 11;
   }
   return head;

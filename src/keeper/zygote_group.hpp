@@ -62,8 +62,8 @@ class ZygoteGroup {
     std::uint32_t number;
     Clock::time_point since;
     std::uint32_t births = 0;        // requested of it
-    std::uint32_t done = 0;          // of these, out of its hands
-    Clock::time_point busy_since{};  // the one it is at, if there is one
+    std::uint32_t done = 0;          // of these, finished or handed over
+    Clock::time_point busy_since{};  // when its current birth began
     bool ready = false;
   };
   struct PendingBirth {

@@ -93,8 +93,8 @@ class Process : public std::enable_shared_from_this<Process> {
   [[nodiscard]] Phase phase() const { return phase_; }
   // Why it did not start.
   [[nodiscard]] const std::optional<wire::SpawnFailed>& failure() const { return failure_; }
-  // Calls the request's callback once, and drops it: the waiting caller may hold the process, which must not hold it
-  // back.
+  // Hands over the request's callback and drops it: the caller that waits may hold the process, which must not hold
+  // the caller in turn.
   [[nodiscard]] std::function<bool()> take_abandoned() { return std::exchange(request_.abandoned, {}); }
   // A waiting interpreter gets its request.
   void assign(ProcessRequest request);

@@ -22,17 +22,18 @@ void describe_metrics(Services& services) {
   };
   const auto& turned_away = services.server.counts();
   total("cove_http_connections_refused_total", "Connections refused because too many were open", turned_away.refused);
-  total("cove_http_connections_evicted_total", "Idle connections closed for the sake of newcomers",
+  total("cove_http_connections_evicted_total", "Idle connections closed to make room for new ones",
         turned_away.evicted);
-  total("cove_http_revoked_total", "Requests cut because their key or token is valid no more", turned_away.revoked);
+  total("cove_http_revoked_total", "Requests ended because their key or token was revoked or expired",
+        turned_away.revoked);
   metrics.watch_total("cove_http_held_refused_total", "Requests refused because too many bytes were in memory",
                       [&services] { return static_cast<double>(services.server.budget().refused()); });
-  metrics.watch_total("cove_log_lines_lost_total", "Log lines that nobody read in time",
+  metrics.watch_total("cove_log_lines_lost_total", "Log lines dropped because the log is read too slowly",
                       [&services] { return static_cast<double>(services.log.sink()->lost()); });
   total("cove_sandboxes_created_total", "Sandboxes made", counters.created);
   total("cove_sandboxes_deleted_total", "Sandboxes ended, for whatever reason", counters.deleted);
   total("cove_sandboxes_expired_total", "Sandboxes ended because their time was over", counters.expired);
-  total("cove_sandboxes_lost_total", "Sandboxes that ended although nobody asked", counters.lost);
+  total("cove_sandboxes_lost_total", "Sandboxes that ended unexpectedly", counters.lost);
   total("cove_sandboxes_adopted_total", "Sandboxes taken over from the server before", counters.adopted);
   metrics.watch("cove_callbacks_pending", "Callbacks that are neither delivered nor given up",
                 [&services] { return static_cast<double>(services.callbacks.pending().count); });
@@ -43,7 +44,7 @@ void describe_metrics(Services& services) {
   const auto& callbacks = services.callbacks.counters();
   total("cove_callback_attempts_total", "Attempts to deliver a callback", callbacks.attempts);
   total("cove_callback_bodies_read_total", "Bodies of callbacks read from the store", callbacks.bodies_read);
-  total("cove_callbacks_delivered_total", "Callbacks that were taken by their receiver", callbacks.delivered);
+  total("cove_callbacks_delivered_total", "Callbacks accepted by their receiver", callbacks.delivered);
   total("cove_callbacks_failed_total", "Callbacks that were given up", callbacks.failed);
   total("cove_callbacks_refused_total", "Executions refused because too many callbacks were pending",
         callbacks.refused);
@@ -125,28 +126,28 @@ void watch_pool(Services& services) {
   for (const auto& shelf : services.registry.pool().shelves()) {
     const Metrics::Labels kind{{"kind", shelf.kind.name}};
     metrics.watch(
-        "cove_pool_ready", "Sandboxes that stand ready", [&shelf] { return static_cast<double>(shelf.ready.size()); },
+        "cove_pool_ready", "Sandboxes ready in the pool", [&shelf] { return static_cast<double>(shelf.ready.size()); },
         kind);
     metrics.watch(
         "cove_pool_oldest_seconds", "Age of the oldest sandbox that stands ready",
         [&services, &shelf] { return static_cast<double>(services.registry.pool().oldest(shelf).count()) / 1000; },
         kind);
     metrics.watch_total(
-        "cove_pool_hits_total", "Sandboxes that stood ready when they were asked for",
-        [&shelf] { return static_cast<double>(shelf.hits); }, kind);
+        "cove_pool_hits_total", "Sandboxes taken from the pool", [&shelf] { return static_cast<double>(shelf.hits); },
+        kind);
     metrics.watch_total(
-        "cove_pool_misses_total", "Sandboxes that had to be made when they were asked for",
+        "cove_pool_misses_total", "Sandboxes created on request, because the pool had none",
         [&shelf] { return static_cast<double>(shelf.misses); }, kind);
     metrics.watch(
-        "cove_pool_tenant_ready", "Sandboxes that stand ready, each for one tenant with keys",
+        "cove_pool_tenant_ready", "Sandboxes ready in the pools of tenants with keys",
         [&services, &shelf] { return static_cast<double>(services.registry.pool().ready_for_tenants(shelf.kind)); },
         kind);
     metrics.watch_total(
-        "cove_pool_tenant_hits_total", "Sandboxes that stood ready when a tenant with keys asked for an interpreter",
+        "cove_pool_tenant_hits_total", "Interpreters for tenants with keys taken from their pools",
         [&shelf] { return static_cast<double>(shelf.tenant_hits); }, kind);
     metrics.watch_total(
         "cove_pool_tenant_misses_total",
-        "Sandboxes that had to be made when a tenant with keys asked for an interpreter",
+        "Interpreters for tenants with keys created on request, because their pools had none",
         [&shelf] { return static_cast<double>(shelf.tenant_misses); }, kind);
   }
 }

@@ -161,10 +161,10 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
         "nothing to run: give -c CODE, a FILE, - for standard input, or -- and a command (see cove run --help)");
   }
   if (is_command && (options.code || !options.language.empty()))
-    return fail(Errc::invalid, "-c and --lang make no sense with a command after --");
+    return fail(Errc::invalid, "-c and --lang cannot be combined with a command after --");
 
   COVE_TRY(options.timeout, named("--timeout", parse_duration(arguments.timeout)));
-  if (options.timeout.count() == 0) return fail(Errc::invalid, "--timeout: must be more than nothing");
+  if (options.timeout.count() == 0) return fail(Errc::invalid, "--timeout: must be greater than 0");
   COVE_TRY(options.limits.memory_bytes, size_between("--memory", arguments.memory, 8 * kMiB, 1ULL << 44));
   COVE_TRY(options.limits.cpu_millis, cpu_millis(arguments.cpus));
   if (arguments.pids < 2 || arguments.pids > 1'000'000)
@@ -208,7 +208,7 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
   options.quiet = arguments.quiet;
   options.terminal = arguments.terminal;
   options.allow_degraded = arguments.allow_degraded;
-  if (options.terminal && options.json) return fail(Errc::invalid, "--tty and --json make no sense together");
+  if (options.terminal && options.json) return fail(Errc::invalid, "--tty and --json cannot be combined");
   return options;
 }
 

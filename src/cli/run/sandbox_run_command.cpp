@@ -61,7 +61,7 @@ void describe(App& app, Options& options) {
   app.add_flag("-p,--profile", options.profile, "Show time and memory");
   app.add_option("-o,--output", options.output, "Write the result to a file as well");
   app.add_option("--format", options.format, "pretty, json or yaml")->one_of({"pretty", "json", "yaml"});
-  app.add_option("--log-level", options.log_level, "Taken and without effect: nothing is logged")
+  app.add_option("--log-level", options.log_level, "Accepted for compatibility; nothing is logged")
       ->one_of({"DEBUG", "INFO", "WARNING", "ERROR"});
   app.set_version_flag("--version", "sandbox-run 1.0.0");
 }

@@ -3,7 +3,7 @@
 #include "base/text.hpp"
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/notes.hpp"
-#include "doors/sandboxes/wishes.hpp"
+#include "doors/sandboxes/requested_settings.hpp"
 #include "run/run.hpp"
 #include "sandbox/name.hpp"
 #include "sandbox/shown_output.hpp"

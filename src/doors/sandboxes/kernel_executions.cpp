@@ -3,7 +3,7 @@
 #include "doors/sandboxes/kernel_answers.hpp"
 #include "doors/sandboxes/kernel_requests.hpp"
 #include "doors/sandboxes/notes.hpp"
-#include "doors/sandboxes/wishes.hpp"
+#include "doors/sandboxes/requested_settings.hpp"
 #include "run/cell.hpp"
 
 namespace cove::doors::sandboxes {

@@ -8,7 +8,7 @@
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/notes.hpp"
-#include "doors/sandboxes/wishes.hpp"
+#include "doors/sandboxes/requested_settings.hpp"
 #include "sandbox/name.hpp"
 #include "store/secret.hpp"
 
@@ -62,39 +62,39 @@ Result<std::string> template_of(const json::object& body, const config::Config& 
 }
 
 // The limits of the request, else of the template, else of the configuration; never above the configured maximum.
-jail::Limits limits_of(const store::TemplateDefaults& wished, const store::TemplateDefaults& from,
+jail::Limits limits_of(const store::TemplateDefaults& requested, const store::TemplateDefaults& from,
                        const config::SandboxLimits& usual) {
-  const auto first = [](auto wish, auto given, auto otherwise, auto most) {
-    return wish != 0 ? wish : given != 0 ? std::min(given, most) : otherwise;
+  const auto first = [](auto requested, auto given, auto otherwise, auto most) {
+    return requested != 0 ? requested : given != 0 ? std::min(given, most) : otherwise;
   };
-  const auto memory = first(wished.memory_bytes, from.memory_bytes, usual.memory_bytes, usual.max_memory_bytes);
+  const auto memory = first(requested.memory_bytes, from.memory_bytes, usual.memory_bytes, usual.max_memory_bytes);
   return {.memory_bytes = memory,
-          .disk_bytes = first(wished.disk_bytes, from.disk_bytes, usual.disk_for(memory), usual.max_disk_bytes),
+          .disk_bytes = first(requested.disk_bytes, from.disk_bytes, usual.disk_for(memory), usual.max_disk_bytes),
           .inodes = usual.inodes,
-          .pids = first(wished.pids, from.pids, usual.pids, usual.max_pids),
-          .cpu_millis = first(wished.cpu_millis, from.cpu_millis, usual.cpu_millis, usual.max_cpu_millis)};
+          .pids = first(requested.pids, from.pids, usual.pids, usual.max_pids),
+          .cpu_millis = first(requested.cpu_millis, from.cpu_millis, usual.cpu_millis, usual.max_cpu_millis)};
 }
 
 Result<sandbox::CreateRequest> parse_create(const json::object& body, const Services& services) {
   const auto config = services.config();
   sandbox::CreateRequest request;
-  COVE_TRY(const auto ttl, wished_ttl(body, config->sandbox));
+  COVE_TRY(const auto ttl, requested_ttl(body, config->sandbox));
   request.ttl = ttl.value_or(config->sandbox.ttl);
-  COVE_TRY(const auto wished, wished_limits(body, config->sandbox));
+  COVE_TRY(const auto requested, requested_limits(body, config->sandbox));
   auto notes = unknown_fields(body, kLifecycleFields);
   COVE_TRY(request.template_name, template_of(body, *config, notes));
   const auto from = services.registry.templates().usable(request.template_name);
   if (!from && from.error().code == Errc::not_found)
     return fail(Errc::invalid, fmt::format("unknown template: {}", request.template_name));
   if (!from) return tl::unexpected<Error>(from.error());
-  request.limits = limits_of(wished, (*from)->defaults, config->sandbox);
+  request.limits = limits_of(requested, (*from)->defaults, config->sandbox);
 
   const auto writable = sandbox::most_disk_bytes(request.limits.memory_bytes);
   if (request.limits.disk_bytes > writable && body.contains("ephemeralStorageLimit")) {
     notes.emplace_back(fmt::format("storage is part of memory here: {} of the {} asked for fit below memoryLimit",
                                    format_size(writable), format_size(request.limits.disk_bytes)));
   }
-  COVE_TRY(request.env_json, wished_environment(body, (*from)->defaults.env_json));
+  COVE_TRY(request.env_json, requested_environment(body, (*from)->defaults.env_json));
   COVE_TRY(const auto labels, labels_of(body));
   request.labels_json = json::serialize(labels);
   if (const auto* metadata = body.if_contains("metadata"); metadata != nullptr && !metadata->is_null()) {

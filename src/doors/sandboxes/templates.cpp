@@ -5,7 +5,7 @@
 #include "base/names.hpp"
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/notes.hpp"
-#include "doors/sandboxes/wishes.hpp"
+#include "doors/sandboxes/requested_settings.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
@@ -106,9 +106,9 @@ Result<std::int64_t> execution_time(const json::object& body, const config::Exec
 }
 
 Result<store::TemplateDefaults> parse_defaults(const json::object& body, const config::Config& config) {
-  COVE_TRY(auto defaults, wished_limits(body, config.sandbox));
+  COVE_TRY(auto defaults, requested_limits(body, config.sandbox));
   COVE_TRY(defaults.timeout_ms, execution_time(body, config.exec));
-  COVE_TRY(defaults.env_json, wished_environment(body, "{}"));
+  COVE_TRY(defaults.env_json, requested_environment(body, "{}"));
   return defaults;
 }
 
@@ -182,16 +182,16 @@ Task<Answer> post_template(Services& services, http::Exchange& exchange) {
 // Changes only the given fields; null restores the server's default.
 Result<store::TemplateDefaults> changed_defaults(store::TemplateDefaults defaults, const json::object& body,
                                                  const config::Config& config) {
-  COVE_TRY(const auto wished, parse_defaults(body, config));
-  const auto take = [&body](std::string_view field, auto& value, const auto& wish) {
-    if (body.contains(field)) value = wish;
+  COVE_TRY(const auto requested, parse_defaults(body, config));
+  const auto take = [&body](std::string_view field, auto& value, const auto& requested) {
+    if (body.contains(field)) value = requested;
   };
-  take("memoryLimit", defaults.memory_bytes, wished.memory_bytes);
-  take("ephemeralStorageLimit", defaults.disk_bytes, wished.disk_bytes);
-  take("pidsLimit", defaults.pids, wished.pids);
-  take("cpuLimit", defaults.cpu_millis, wished.cpu_millis);
-  take("timeoutSeconds", defaults.timeout_ms, wished.timeout_ms);
-  take("env", defaults.env_json, wished.env_json);
+  take("memoryLimit", defaults.memory_bytes, requested.memory_bytes);
+  take("ephemeralStorageLimit", defaults.disk_bytes, requested.disk_bytes);
+  take("pidsLimit", defaults.pids, requested.pids);
+  take("cpuLimit", defaults.cpu_millis, requested.cpu_millis);
+  take("timeoutSeconds", defaults.timeout_ms, requested.timeout_ms);
+  take("env", defaults.env_json, requested.env_json);
   return defaults;
 }
 

@@ -20,7 +20,7 @@ constexpr std::uint64_t kGrantLimit = 1U << 20;  // of what the store says of a 
 constexpr unsigned kRedirects = 5;
 constexpr std::chrono::milliseconds kPollInterval{200};
 
-// The download_document of several documents into one session. Kept alive by its workers: the caller may be gone.
+// The download of several documents into one session. Kept alive by its workers: the caller may be gone.
 struct Batch {
   Batch(Services& services, Session session, boost::asio::any_io_executor executor)
       : services(services), session(std::move(session)), changed(executor) {}
@@ -174,7 +174,7 @@ Task<> work(std::shared_ptr<Batch> batch) {
 }
 
 http::Response failed(std::string_view why) {
-  return detail(500, fmt::format("Batch download_document failed: {}", why));
+  return detail(500, fmt::format("Batch download failed: {}", why));
 }
 
 Task<Result<>> make_directory(std::shared_ptr<Batch> batch, const http::Exchange& exchange) {
@@ -199,7 +199,7 @@ std::string summary(const Batch& batch) {
       json_text(batch.asked_path));
 }
 
-Task<Answer> download_document(Services& services, http::Exchange& exchange) {
+Task<Answer> download_documents(Services& services, http::Exchange& exchange) {
   const auto config = services.config();
   COVE_OR_TRY(const auto body, co_await read_value(services, exchange));
   COVE_OR_TRY(const auto request, fastapi::valid(parse_efast(body)));
@@ -216,7 +216,7 @@ Task<Answer> download_document(Services& services, http::Exchange& exchange) {
   if (!directory) co_return detail(500, fmt::format(kNoPath, directory.error().message));
   COVE_OR_TRY(auto session, co_await open_session(services, exchange));
   auto ticket = co_await run::admit(services, caller_of(exchange));
-  if (!ticket) co_return answer_to(ticket.error(), "Batch download_document failed", *config);
+  if (!ticket) co_return answer_to(ticket.error(), "Batch download failed", *config);
   const auto executor = session.sandbox->executor();
   const auto batch = std::make_shared<Batch>(services, std::move(session), executor);
   batch->ticket.emplace(std::move(*ticket));
@@ -234,7 +234,7 @@ Task<Answer> download_document(Services& services, http::Exchange& exchange) {
   const auto workers = std::min<std::size_t>(kAtOnce, batch->documents.size());
   for (std::size_t i = 0; i < workers; ++i) {
     ++batch->working;
-    services.registry.tasks().spawn("download_document documents", work(batch));
+    services.registry.tasks().spawn("download documents", work(batch));
   }
   while (batch->working > 0) {
     co_await batch->changed.wait_until(Clock::now() + kPollInterval);
@@ -245,7 +245,7 @@ Task<Answer> download_document(Services& services, http::Exchange& exchange) {
 }
 
 constexpr auto kEfastRoutes = std::to_array<Route>({
-    {verb::post, "/workspace/se/download_from_efast/{session_id}", answered<download_document>, kPlain},
+    {verb::post, "/workspace/se/download_from_efast/{session_id}", answered<download_documents>, kPlain},
 });
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "http/encoding.hpp"
 #include "mcp/envelope.hpp"
 #include "mcp/mirrored.hpp"
 
@@ -16,18 +17,9 @@ namespace json = boost::json;
 using cove::mcp::Code;
 using cove::mcp::Fault;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (auto& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
-
 // Without parameters and blanks.
 std::string media_type(std::string_view text) {
-  text = text.substr(0, text.find(';'));
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return "";
-  return lower(text.substr(first, text.find_last_not_of(" \t") - first + 1));
+  return http::to_lower(http::trim(text.substr(0, text.find(';'))));
 }
 
 std::string_view member_for_name(std::string_view method) {

@@ -29,7 +29,8 @@ std::string token_challenge(const config::OAuth& oauth) {
 Task<> Endpoint::describe_resource(http::Exchange& exchange) {
   const auto config = services_.core.config();
   if (!config->oauth.configured())
-    co_return co_await send(exchange, http::error_response(404, "not_found", "this server is opened by its own keys"));
+    co_return co_await send(
+        exchange, http::error_response(404, "not_found", "this server accepts its own API keys only, no OAuth tokens"));
   const json::object described{{"resource", config->oauth.resource},
                                {"authorization_servers", json::value_from(config->oauth.authorization_servers)},
                                {"scopes_supported", json::value_from(config->oauth.scopes)},

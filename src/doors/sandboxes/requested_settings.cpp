@@ -1,4 +1,4 @@
-#include "doors/sandboxes/wishes.hpp"
+#include "doors/sandboxes/requested_settings.hpp"
 
 #include <cmath>
 
@@ -58,23 +58,23 @@ Result<std::uint64_t> quantity(const json::object& body, const Range& range, std
 
 }  // namespace
 
-Result<store::TemplateDefaults> wished_limits(const json::object& body, const config::SandboxLimits& limits) {
-  store::TemplateDefaults wished;
+Result<store::TemplateDefaults> requested_limits(const json::object& body, const config::SandboxLimits& limits) {
+  store::TemplateDefaults requested;
   const Range memory{"memoryLimit", 16U << 20, limits.max_memory_bytes, Unit::bytes};
-  COVE_TRY(wished.memory_bytes, quantity(body, memory, 1000));
+  COVE_TRY(requested.memory_bytes, quantity(body, memory, 1000));
   const Range disk{"ephemeralStorageLimit", 1U << 20, limits.max_disk_bytes, Unit::bytes};
-  COVE_TRY(wished.disk_bytes, quantity(body, disk, 1000));
+  COVE_TRY(requested.disk_bytes, quantity(body, disk, 1000));
   const Range cpu{"cpuLimit", 10, limits.max_cpu_millis, Unit::millis};
   COVE_TRY(const auto millis, quantity(body, cpu, 1));
-  wished.cpu_millis = static_cast<std::uint32_t>(millis);
+  requested.cpu_millis = static_cast<std::uint32_t>(millis);
   const Range pids{"pidsLimit", 8, limits.max_pids, Unit::count};
   COVE_TRY(const auto processes, quantity(body, pids, 1000));
-  wished.pids = static_cast<std::uint32_t>(processes);
-  return wished;
+  requested.pids = static_cast<std::uint32_t>(processes);
+  return requested;
 }
 
-Result<std::optional<std::chrono::milliseconds>> wished_ttl(const json::object& body,
-                                                            const config::SandboxLimits& limits) {
+Result<std::optional<std::chrono::milliseconds>> requested_ttl(const json::object& body,
+                                                               const config::SandboxLimits& limits) {
   COVE_TRY(const auto given, number_field(body, "ttlSeconds"));
   if (!given) return std::optional<std::chrono::milliseconds>();
   const double most = std::chrono::duration<double>(limits.max_ttl).count();
@@ -84,7 +84,7 @@ Result<std::optional<std::chrono::milliseconds>> wished_ttl(const json::object& 
   return std::optional(std::chrono::milliseconds(static_cast<std::int64_t>(*given) * 1000));
 }
 
-Result<std::string> wished_environment(const json::object& body, const std::string& under_json) {
+Result<std::string> requested_environment(const json::object& body, const std::string& under_json) {
   COVE_TRY(const auto variables, environment_field(body, "env"));
   boost::system::error_code failed;
   const auto under = json::parse(under_json, failed);
