@@ -132,13 +132,14 @@ async function execute(content) {
   const code = String(content.code || '');
   const file = content.file || path.join(process.cwd(), 'main.js');
   const began = Date.now();
-  count += 1;
+  if (!content.silent && content.store_history !== false) count += 1;
+  if (!content.silent) say('execute_input', { execution_count: count });
   setPlace(file);
   process.exitCode = undefined;
   const reply = { status: 'ok', execution_count: count, user_expressions: {}, payload: [] };
   try {
     const value = await Promise.race([runCell(code, file), new Promise((_, reject) => { fail = reject; })]);
-    if (wanted(value, code)) {
+    if (!content.silent && wanted(value, code)) {
       say('execute_result', { data: { 'text/plain': whole(util.inspect(value)) }, metadata: {}, execution_count: count });
     }
   } catch (thrown) {

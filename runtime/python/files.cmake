@@ -4,12 +4,14 @@ set(COVE_PYTHON_RUNTIME
   zygote.py
   cove_runtime/__init__.py
   cove_runtime/arrivals.py
+  cove_runtime/bash.py
   cove_runtime/birth.py
   cove_runtime/bundle.py
   cove_runtime/channel.py
   cove_runtime/charts.py
   cove_runtime/commands.py
   cove_runtime/comms.py
+  cove_runtime/drain.py
   cove_runtime/failures.py
   cove_runtime/figures.py
   cove_runtime/handler.py

@@ -13,6 +13,7 @@ constexpr std::size_t kMaxTexts = 20'000;      // events, after which text is di
 constexpr std::size_t kTextEvent = 64U << 10;  // as large as one grows
 constexpr std::size_t kMaxPrompt = 16U << 10;  // a longer prompt is cut
 constexpr std::size_t kMaxPictures = 100;      // that are named although they are left out
+constexpr std::size_t kMaxUntaken = 4U << 20;  // then the interpreter waits
 constexpr std::size_t kMaxName = 1U << 10;
 constexpr std::size_t kMaxValue = 64U << 10;
 constexpr std::size_t kMaxTraceback = 256U << 10;
@@ -95,7 +96,23 @@ Execution::Execution(boost::asio::any_io_executor executor, std::uint64_t id, Ex
 
 void Execution::push(std::string type, json::object content, std::size_t bytes) {
   held_ += bytes + kEventCost;
-  events_.push_back({.sequence = events_.size() + 1, .type = std::move(type), .content = std::move(content)});
+  events_.push_back(
+      {.sequence = next_++, .type = std::move(type), .content = std::move(content), .bytes = bytes + kEventCost});
+  changed_.notify_all();
+}
+
+std::deque<ExecutionEvent> Execution::take_events() {
+  held_ = 0;
+  if (!events_.empty()) changed_.notify_all();
+  return std::exchange(events_, {});
+}
+
+bool Execution::full() const {
+  return held_until_taken() && held_ > kMaxUntaken;
+}
+
+void Execution::set_count(std::int64_t count) {
+  count_ = count;
   changed_.notify_all();
 }
 
@@ -114,12 +131,13 @@ void Execution::add_text(std::string_view stream, std::string_view text) {
     lost += text.size();
     return end->add(text);
   }
-  auto& last = events_.back();
-  const bool grows = last.type == stream && last.sequence > read_ &&
-                     last.content.at("text").as_string().size() + text.size() <= kTextEvent;
-  if (!grows && events_.size() >= kMaxTexts) kept = limits_.output_bytes;
+  auto* last = events_.empty() ? nullptr : &events_.back();
+  const bool grows = last != nullptr && last->type == stream && last->sequence > read_ &&
+                     last->content.at("text").as_string().size() + text.size() <= kTextEvent;
+  const bool all = held_until_taken();
+  if (!all && !grows && events_.size() >= kMaxTexts) kept = limits_.output_bytes;
   const auto beginning = OutputEnd::beginning(limits_.output_bytes);
-  const auto room = beginning - std::min(beginning, kept);
+  const auto room = all ? text.size() : beginning - std::min(beginning, kept);
   const auto piece = whole_characters(text, static_cast<std::size_t>(std::min<std::uint64_t>(room, text.size())));
   kept += piece.size();
   lost += text.size() - piece.size();
@@ -130,7 +148,8 @@ void Execution::add_text(std::string_view stream, std::string_view text) {
   }
   if (piece.empty()) return;
   if (!grows) return push(std::string(stream), {{"text", piece}}, piece.size());
-  last.content.at("text").as_string().append(piece);
+  last->content.at("text").as_string().append(piece);
+  last->bytes += piece.size();
   held_ += piece.size();
   changed_.notify_all();
 }
@@ -161,7 +180,7 @@ void Execution::add(std::string type, json::object content, std::size_t bytes) {
     cut_error(content);
     bytes = std::min(bytes, most_error());
   }
-  if (kept_display_ + bytes + kEventCost > limits_.display_bytes) {
+  if (!held_until_taken() && kept_display_ + bytes + kEventCost > limits_.display_bytes) {
     ++truncated_.displays;
     if (const auto picture = picture_in(content); picture.bytes > 0)
       name_picture(picture.mime, "of " + format_size(picture.bytes), limits_.display_bytes);
@@ -194,7 +213,7 @@ void Execution::add_question(json::object content, std::size_t bytes) {
   if (events_.size() >= 2 * kMaxTexts) return;
   cut(content, "prompt", kMaxPrompt);
   bytes = std::min(bytes, kMaxPrompt);
-  if (kept_display_ + bytes > limits_.display_bytes) content["prompt"] = std::string();
+  if (!held_until_taken() && kept_display_ + bytes > limits_.display_bytes) content["prompt"] = std::string();
   kept_display_ += bytes;
   push("input_request", std::move(content), bytes);
 }
@@ -213,7 +232,7 @@ void Execution::finish(ExecutionEnd end, std::size_t reply_bytes) {
   if (order_.op == "execute") {
     cut_error(end.reply);
     if (reply_bytes > most_error()) reply_bytes = json::serialize(end.reply).size();
-    if (reply_bytes > most_error() && kept_display_ + reply_bytes > limits_.display_bytes) {
+    if (!held_until_taken() && reply_bytes > most_error() && kept_display_ + reply_bytes > limits_.display_bytes) {
       const auto* expressions = end.reply.if_contains("user_expressions");
       if (expressions != nullptr && expressions->is_object() && !expressions->as_object().empty())
         ++truncated_.displays;

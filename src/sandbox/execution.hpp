@@ -25,6 +25,7 @@ struct ExecutionEvent {
   std::uint64_t sequence = 0;
   std::string type;
   boost::json::object content;
+  std::size_t bytes = 0;  // about what it takes of our memory
 };
 
 struct ExecutionEnd {
@@ -42,9 +43,14 @@ struct ExecutionEnd {
 };
 std::string_view name_of(ExecutionEnd::Status status);
 
+// How long events are held: within the limits, for readers that come later; or until they are taken, and then nothing
+// is discarded: the interpreter waits while too much has not been taken.
+enum class Retention : std::uint8_t { within_limits, until_taken };
+
 struct ExecutionLimits {
   std::uint64_t output_bytes = 1U << 20;    // kept of stdout, and of stderr
   std::uint64_t display_bytes = 16U << 20;  // kept of everything else
+  Retention retention = Retention::within_limits;
 };
 
 // What was discarded over a limit.
@@ -75,6 +81,13 @@ class Execution {
   [[nodiscard]] const std::deque<ExecutionEvent>& events() const { return events_; }
   // A reader has seen the events up to this one, so they no longer change. Unread text is merged into one event.
   void mark_read(std::uint64_t sequence) { read_ = std::max(read_, sequence); }
+  // The events that were not taken before. For the one reader of an execution with Retention::until_taken.
+  [[nodiscard]] std::deque<ExecutionEvent> take_events();
+  // So much has not been taken that the interpreter must wait.
+  [[nodiscard]] bool full() const;
+  [[nodiscard]] bool held_until_taken() const { return limits_.retention == Retention::until_taken; }
+  // The interpreter's own count of executions; nullopt until it has told it.
+  [[nodiscard]] std::optional<std::int64_t> count() const { return count_; }
   [[nodiscard]] const std::optional<ExecutionEnd>& end() const { return end_; }
   [[nodiscard]] const Truncated& truncated() const { return truncated_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
@@ -85,6 +98,7 @@ class Execution {
   [[nodiscard]] const ExecutionOrder& order() const { return order_; }
   // The execution has started.
   void begin();
+  void set_count(std::int64_t count);
   // Out of order(), once.
   [[nodiscard]] boost::json::object take_content() { return std::exchange(order_.content, {}); }
   void add_text(std::string_view stream, std::string_view text);
@@ -108,6 +122,7 @@ class Execution {
   State state_ = State::queued;
   std::chrono::steady_clock::time_point began_;
   std::deque<ExecutionEvent> events_;
+  std::uint64_t next_ = 1;  // the number of the next event
   std::uint64_t read_ = 0;
   std::size_t held_ = 0;
   std::string partial_out_;  // the beginning of a character
@@ -120,6 +135,7 @@ class Execution {
   std::size_t pictures_named_ = 0;
   Truncated truncated_;
   bool waits_for_input_ = false;
+  std::optional<std::int64_t> count_;
   std::optional<ExecutionEnd> end_;
   ExecutionOrder order_;
 };

@@ -27,8 +27,8 @@ ProcessRequest request_for(const std::string& id, const KernelOptions& options) 
 async::Task<Result<std::shared_ptr<Process>>> start_interpreter(std::shared_ptr<Sandbox> sandbox, std::string id,
                                                                 KernelOptions options) {
   auto request = request_for(id, options);
-  if (options.language == KernelLanguage::python) co_return co_await sandbox->start_python(std::move(request));
-  co_return co_await sandbox->start_node(std::move(request));
+  if (options.language == KernelLanguage::javascript) co_return co_await sandbox->start_node(std::move(request));
+  co_return co_await sandbox->start_python(std::move(request));
 }
 
 async::Task<> end_of(std::shared_ptr<Kernel> kernel) {
@@ -97,7 +97,8 @@ bool Kernel::warm() const {
 
 async::Task<Result<>> Kernel::begin() {
   const auto self = shared_from_this();
-  const auto first = sandbox_->first_message("kernel", request_for(id_, options_));
+  auto first = sandbox_->first_message("kernel", request_for(id_, options_));
+  first["language"] = name_of(options_.language);
   if (auto sent = process_->send(json::serialize(first)); !sent) co_return sent;
   const auto until = std::chrono::steady_clock::now() + kStartTime;
   const auto paused = [this] { return sandbox_->state() == sandbox::State::paused; };
@@ -116,12 +117,21 @@ async::Task<> Kernel::serve(std::shared_ptr<Kernel> self, std::shared_ptr<Proces
     auto batch = reader.take(kBatch);
     for (const auto& event : batch.events) {
       if (self->process_ == process) self->on_event(event);
+      co_await self->wait_for_reader();
     }
     if (batch.over) break;
     if (batch.events.empty()) co_await process->changed().wait_until(std::chrono::steady_clock::now() + kPollInterval);
   }
   if (self->process_ == process) self->die();
   self->sandbox_->forget(process);
+}
+
+// Nothing more is read from the interpreter, which then waits, until the execution's reader has taken what there is.
+async::Task<> Kernel::wait_for_reader() {
+  while (running_ && running_->full() && !ending_) {
+    const auto running = running_;
+    co_await running->changed().wait_until(std::chrono::steady_clock::now() + kPollInterval);
+  }
 }
 
 std::string Kernel::how_it_died() const {

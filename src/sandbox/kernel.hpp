@@ -36,6 +36,7 @@ struct ExecuteRequest {
   std::optional<std::chrono::milliseconds> timeout;
   ExecutionLimits limits;
   std::string file = {};  // what the code finds as its own path; "": nothing, or what the interpreter says
+  bool stay = false;      // `exit` in a cell does not end the kernel
   bool watch = false;  // changed modules are reloaded; `touched` of the reply says whether files may have been written
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
 };
@@ -60,6 +61,13 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   [[nodiscard]] std::int64_t started_unix_ms() const { return process_->started_unix_ms(); }
   [[nodiscard]] std::uint64_t executions() const { return executions_; }
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
+  // Of its interpreter, as that reports it: digits, letters, dots. "" when it is not known.
+  [[nodiscard]] const std::string& version() const { return version_; }
+  // Differs after each restart.
+  [[nodiscard]] std::uint32_t process_number() const { return process_->number(); }
+  // Starts a new interpreter at this moment.
+  [[nodiscard]] bool restarting() const { return restarting_; }
+  [[nodiscard]] const std::vector<std::string>& variables() const { return options_.variables; }
   // Forked from one that had everything loaded.
   [[nodiscard]] bool warm() const;
   // How it died, for people; only of one that is dead.
@@ -99,6 +107,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
  private:
   static async::Task<> serve(std::shared_ptr<Kernel> self, std::shared_ptr<Process> process);
   async::Task<Result<>> begin();
+  async::Task<> wait_for_reader();
   void on_event(const Event& event);
   void on_record(std::string_view record);
   void on_message(KernelMessage message);
@@ -121,6 +130,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::shared_ptr<KernelTotals> totals_;
   KernelOptions options_;
   State state_ = State::starting;
+  std::string version_;
   async::Signal changed_;
   KernelInbox inbox_;
   std::deque<std::shared_ptr<Execution>> queue_;

@@ -54,6 +54,7 @@ void Kernel::on_message(KernelMessage message) {
   if (message.type == "ready") {
     if (state_ != State::starting) return;  // one that was adopted repeats what it sent to the server before us
     state_ = State::idle;
+    version_ = std::move(message.text);
     changed_.notify_all();
     run_next();
     return;
@@ -71,6 +72,11 @@ void Kernel::on_message_of_running(KernelMessage message) {
     const auto name = text_of(message.content, "name");
     if (name != "stdout" && name != "stderr") return on_protocol_error("a stream of no name");
     running_->add_text(name, text_of(message.content, "text"));
+    return;
+  }
+  if (message.type == "execute_input") {
+    const auto* count = message.content.if_contains("execution_count");
+    if (count != nullptr && count->is_int64()) running_->set_count(count->as_int64());
     return;
   }
   if (const auto event = event_of(message.type); !event.empty()) {
@@ -121,7 +127,7 @@ void Kernel::finish(const std::shared_ptr<Execution>& execution, ExecutionEnd en
   const bool is_run = execution->order().op == "execute";
   if (is_run) ++totals_->ended[end.reason];
   execution->finish(std::move(end), reply_bytes);
-  if (is_run) recent_.add(execution);
+  if (is_run && !execution->held_until_taken()) recent_.add(execution);
 }
 
 // It can only have spoiled its own work. It is ended: its next message could mean anything.
@@ -145,6 +151,7 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
                        {"colour", request.colour},
                        {"user_expressions", std::move(request.user_expressions)}};
   if (!request.file.empty()) content["file"] = std::move(request.file);
+  if (request.stay) content["stay"] = true;
   if (request.watch) content["watch"] = true;
   ExecutionOrder order{.content = std::move(content), .timeout = request.timeout, .grace = request.grace};
   auto execution = enqueue(std::move(order), request.limits);
@@ -178,11 +185,11 @@ async::Task<Result<std::shared_ptr<Execution>>> Kernel::ask(std::string op, json
 }
 
 std::shared_ptr<Execution> Kernel::find(std::uint64_t id) const {
-  if (running_ && running_->id() == id) return running_;
-  for (const auto& execution : queue_) {
-    if (execution->id() == id) return execution;
-  }
-  return recent_.find(id);
+  // The events of one that is held until they are taken are for its one reader.
+  const auto is_it = [id](const auto& execution) { return execution->id() == id && !execution->held_until_taken(); };
+  if (running_ && is_it(running_)) return running_;
+  const auto waiting = std::ranges::find_if(queue_, is_it);
+  return waiting != queue_.end() ? *waiting : recent_.find(id);
 }
 
 void Kernel::run_next() {

@@ -8,7 +8,7 @@ namespace cove::sandbox {
 namespace {
 
 constexpr auto kLanguages = std::to_array<std::pair<KernelLanguage, std::string_view>>(
-    {{KernelLanguage::python, "python"}, {KernelLanguage::javascript, "javascript"}});
+    {{KernelLanguage::python, "python"}, {KernelLanguage::javascript, "javascript"}, {KernelLanguage::bash, "bash"}});
 
 }  // namespace
 

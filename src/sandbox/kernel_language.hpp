@@ -6,7 +6,7 @@
 
 namespace cove::sandbox {
 
-enum class KernelLanguage : std::uint8_t { python, javascript };
+enum class KernelLanguage : std::uint8_t { python, javascript, bash };
 std::string_view name_of(KernelLanguage language);
 // nullopt for a language that has no kernels.
 std::optional<KernelLanguage> find_kernel_language(std::string_view name);

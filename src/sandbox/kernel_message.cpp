@@ -14,6 +14,7 @@ namespace json = boost::json;
 constexpr std::size_t kMaxDepth = 80;
 constexpr std::size_t kMaxElements = 500'000;
 constexpr std::size_t kElementCost = 24;
+constexpr std::size_t kMaxVersion = 32;
 
 // A MIME type as the RFCs have it, and of a length that goes into a header (docs/attacks.md KP-14).
 bool good_mime(std::string_view name) {
@@ -37,6 +38,18 @@ bool is_display(std::string_view head) {
     if (head.starts_with(fmt::format(R"({{"type":"{}",)", type))) return true;
   }
   return false;
+}
+
+// "" when it says none that looks like one.
+std::string version_in(const json::object& ready) {
+  const auto* language = ready.if_contains("language");
+  if (language == nullptr || !language->is_object()) return {};
+  auto version = text_of(language->as_object(), "version");
+  const auto good = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '+' ||
+           c == '-';
+  };
+  return version.size() <= kMaxVersion && std::ranges::all_of(version, good) ? version : std::string();
 }
 
 tl::unexpected<Error> too_large(std::string_view head) {
@@ -93,7 +106,10 @@ Result<std::optional<KernelMessage>> KernelInbox::add(std::string_view record) {
   if (failed || !parsed.is_object()) return fail(Errc::invalid, "a message is not a JSON object");
   auto& object = parsed.as_object();
   KernelMessage message{.type = text_of(object, "type"), .bytes = (*whole)->size() + elements * kElementCost};
-  if (message.type == "ready") return std::optional(std::move(message));
+  if (message.type == "ready") {
+    message.text = version_in(object);
+    return std::optional(std::move(message));
+  }
   if (message.type == "failed") {
     message.text = text_of(object, "message");
     return std::optional(std::move(message));

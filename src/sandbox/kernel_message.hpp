@@ -17,7 +17,7 @@ struct KernelMessage {
   std::string type;                     // ready, failed, stream, display_data, execute_reply, …
   std::optional<std::uint64_t> parent;  // the execution it belongs to
   boost::json::object content;
-  std::string text;       // of `failed`: why
+  std::string text;       // of `failed`: why; of `ready`: the interpreter's version
   std::size_t bytes = 0;  // about what it takes of our memory
 };
 

@@ -1,10 +1,13 @@
-"""Comms: named lines between code in a kernel and a client, as Jupyter has them, without their binary buffers."""
+"""Comms: named lines between code in a kernel and a client, as Jupyter has them. Their binary buffers travel as base64."""
+import base64
 import importlib.abc
 import types
 import uuid
 
 from .bundle import json_value
 from .own import builtins as __builtins__  # noqa: F401
+
+_encode64 = base64.b64encode
 
 
 class Comm:
@@ -20,20 +23,22 @@ class Comm:
 
     def open(self, data=None, metadata=None, buffers=None):
         self._closed = False
-        self._send("comm_open", data, metadata, target_name=self.target_name, target_module=None)
+        self._send("comm_open", data, metadata, buffers, target_name=self.target_name, target_module=None)
 
     def send(self, data=None, metadata=None, buffers=None):
-        self._send("comm_msg", data, metadata)
+        self._send("comm_msg", data, metadata, buffers)
 
     def close(self, data=None, metadata=None, buffers=None, deleting=False):
         if self._closed:
             return
         self._closed = True
-        self._send("comm_close", data, metadata)
+        self._send("comm_close", data, metadata, buffers)
         if not deleting:
             manager.unregister_comm(self)
 
-    def _send(self, kind, data, metadata, **more):
+    def _send(self, kind, data, metadata, buffers, **more):
+        if buffers:
+            more["buffers"] = [_encode64(memoryview(buffer)).decode() for buffer in buffers]
         manager.outlet.send(kind, {"comm_id": self.comm_id, "data": json_value(data or {}, {}), "metadata": json_value(metadata or {}, {}), **more})
 
     def on_msg(self, callback):
@@ -83,28 +88,29 @@ class Manager:
         wanted = content.get("target_name")
         return {comm_id: {"target_name": comm.target_name} for comm_id, comm in self.comms.items() if wanted in (None, comm.target_name)}
 
-    def opened(self, content):
+    def opened(self, message):
+        content = message["content"]
         comm = Comm(content.get("target_name", ""), comm_id=content.get("comm_id"), primary=False)
         function = self.targets.get(comm.target_name)
         if function is None:
             comm.close()
             return
         try:
-            function(comm, {"content": content})
+            function(comm, message)
         except BaseException:
             comm.close()
             raise
 
-    def said(self, content):
-        comm = self.comms.get(content.get("comm_id"))
+    def said(self, message):
+        comm = self.comms.get(message["content"].get("comm_id"))
         if comm is not None:
-            comm.handle_msg({"content": content})
+            comm.handle_msg(message)
 
-    def closed(self, content):
-        comm = self.comms.pop(content.get("comm_id"), None)
+    def closed(self, message):
+        comm = self.comms.pop(message["content"].get("comm_id"), None)
         if comm is not None:
             comm._closed = True
-            comm.handle_close({"content": content})
+            comm.handle_close(message)
 
 
 manager = Manager()

@@ -1,13 +1,12 @@
 """A kernel: requests in, one after another; messages out, the reply last."""
+import base64
+import binascii
 import collections
-import fcntl
 import io
 import os
 import platform
 import select
 import sys
-import termios
-import time
 
 from . import lean  # noqa: F401, I001 — before anything else of IPython's
 from IPython.utils.tokenutil import token_at_cursor
@@ -17,14 +16,14 @@ from .arrivals import Arrivals
 from .birth import late_packages
 from .bundle import clean, json_value
 from .channel import encode
+from .drain import drain
 from .interrupts import Interrupts
 from .own import builtins as __builtins__  # noqa: F401
 from .reloads import Reloads
 from .streams import Outlet
 from .touched import now, touched
 
-_getpid, _exit, _ioctl, _sleep, _FIONREAD = os.getpid, os._exit, fcntl.ioctl, time.sleep, termios.FIONREAD
-_DRAIN = 200  # milliseconds that a reply waits at most for what a process goes on writing
+_getpid, _exit, _decode64 = os.getpid, os._exit, base64.b64decode
 
 LANGUAGE = {
     "name": "python", "version": platform.python_version(), "mimetype": "text/x-python", "file_extension": ".py",
@@ -157,7 +156,7 @@ class Kernel:
     def _reply(self, kind, content):
         self.interrupts.install()
         if kind == "execute_reply":
-            _drain()
+            drain()
         self.outlet.rest()
         self.outlet.send(kind, content)
         self.outlet.remember_threads()
@@ -175,6 +174,7 @@ class Kernel:
         colour = content.get("colour")
         shell.colour(self._colour if colour is None else bool(colour))
         shell.allow_stdin = bool(content.get("allow_stdin"))
+        shell.keepkernel_on_exit = bool(content.get("stay"))
         shell.failure = None
         self._mend_streams()
         self._packages = self._packages or late_packages()
@@ -265,9 +265,10 @@ class Kernel:
         return {"status": "ok", "variables": variables.listed(self.shell, content.get("max", 500), content.get("preview_bytes", 200))}
 
     def _comm(self, handle, content):
+        buffers = _buffers(content.pop("buffers", None))
         self.interrupts.allowed = True
         try:
-            handle(content)
+            handle({"content": content, "buffers": buffers})
         except BaseException as error:
             self.interrupts.allowed = False
             self.shell.showtraceback((type(error), error, error.__traceback__))
@@ -299,15 +300,12 @@ class Kernel:
                 return str(content.get("value", ""))
 
 
-def _drain():
-    """What the cell's processes wrote goes before the reply: the host reads the pipes and the channel side by side."""
-    for _ in range(_DRAIN):
-        try:
-            if not any(_ioctl(1, _FIONREAD, b"\0\0\0\0")) and not any(_ioctl(2, _FIONREAD, b"\0\0\0\0")):
-                return
-        except OSError:  # a cell has closed them
-            return
-        _sleep(0.001)
+def _buffers(texts):
+    """What a client sent beside a message, from base64."""
+    try:
+        return [memoryview(_decode64(text)) for text in texts or []]
+    except (binascii.Error, TypeError, ValueError):
+        return []
 
 
 def _failed(error):

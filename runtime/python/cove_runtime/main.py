@@ -31,7 +31,12 @@ def live(channel_fd=3, leave=os._exit):
         channel.send(encode({"type": "failed", "message": f"cannot enter {begin.get('cwd')}: {error.strerror}"}))
         os._exit(1)
     # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
-    if begin.get("mode") == "kernel":
+    if begin.get("mode") == "kernel" and begin.get("language") == "bash":
+        from . import bash
+        if _kernel is not None:
+            _kernel.vanish()
+        bash.run(channel)
+    elif begin.get("mode") == "kernel":
         if _kernel is not None and not stretched:
             _kernel.stretch()
         kernel = _kernel or _new_kernel()

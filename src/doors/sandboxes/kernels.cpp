@@ -14,7 +14,7 @@ constexpr auto kKernelFields = std::to_array<std::string_view>({"language", "env
 Result<sandbox::KernelLanguage> language_field(const json::object& body) {
   COVE_TRY(const auto name, text_field(body, "language"));
   const auto language = sandbox::find_kernel_language(name.value_or("python"));
-  if (!language) return fail(Errc::invalid, "language must be \"python\" or \"javascript\"");
+  if (!language) return fail(Errc::invalid, "language must be \"python\", \"javascript\" or \"bash\"");
   return *language;
 }
 
