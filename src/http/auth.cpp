@@ -21,6 +21,15 @@ bool key_char(char c) {
          c == '.' || c == '~' || c == '%';
 }
 
+// The value of `Authorization: token …`, which may be empty; nothing for another scheme.
+std::optional<std::string_view> jupyter_token(std::string_view value) {
+  constexpr std::string_view kScheme = "token";
+  if (!equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) return std::nullopt;
+  value.remove_prefix(kScheme.size());
+  if (!value.empty() && !value.starts_with(' ')) return std::nullopt;
+  return trim(value);
+}
+
 // One character as a log's reader could decode it: "%63", "%2563" and "c" are all 'c'. `used`: how much of `text` it
 // is.
 char decoded(std::string_view text, std::size_t& used) {
@@ -53,12 +62,14 @@ std::size_t prefix_length(std::string_view text) {
 
 }  // namespace
 
-Credentials parse_credentials(const std::vector<std::string_view>& authorization,
-                              const std::vector<std::string_view>& api_key, std::string_view prefix) {
+Credentials parse_credentials(const KeyPlaces& places) {
+  const auto& authorization = places.authorization;
+  const auto& api_key = places.api_key;
   Credentials credentials;
   const auto conflict = [&] {
     credentials.conflicting = true;
     credentials.keys.clear();
+    credentials.user.clear();
     return credentials;
   };
   if (authorization.size() > 1 || api_key.size() > 1) return conflict();
@@ -69,14 +80,20 @@ Credentials parse_credentials(const std::vector<std::string_view>& authorization
     if (credentials.keys.empty()) credentials.keys.emplace_back(key);
     return credentials.keys.front() == key;
   };
-  if (!prefix.empty()) offer(prefix);
+  if (!places.prefix.empty()) offer(places.prefix);
   if (!api_key.empty() && !offer(api_key.front())) return conflict();
+  for (const auto& token : places.query_tokens) {
+    if (!token.empty() && !offer(token)) return conflict();
+  }
   if (!authorization.empty()) {
     const auto value = authorization.front();
     std::optional<std::string> pair;
     // The scheme is taken as it is written in our documentation, case and all.
     if (value.starts_with("Bearer ")) {
       if (!offer(trim(value.substr(7)))) return conflict();
+    } else if (const auto token = jupyter_token(value)) {
+      // Clients of Jupyter servers without a token send the scheme alone.
+      if (!token->empty() && !offer(*token)) return conflict();
     } else if (value.starts_with("Basic ")) {
       pair = from_base64(trim(value.substr(6)));
       credentials.unreadable = !pair || pair->find(':') == std::string::npos;
@@ -86,6 +103,7 @@ Credentials parse_credentials(const std::vector<std::string_view>& authorization
     if (pair && !credentials.unreadable) {
       const std::string user = pair->substr(0, pair->find(':'));
       const std::string password = pair->substr(pair->find(':') + 1);
+      if (!looks_like_key(user)) credentials.user = user;
       bool found = false;
       for (const auto& part : {user, password}) {
         if (!looks_like_key(part)) continue;
@@ -115,6 +133,7 @@ Decision authenticate(Authenticator& authenticator, const Credentials& credentia
     if (auto principal = authenticator.check(key)) {
       decision.verdict = principal->in_scope ? Verdict::allowed : Verdict::out_of_scope;
       decision.principal = std::move(*principal);
+      decision.key = key;
       return decision;
     }
   }
@@ -142,6 +161,26 @@ std::string redact_keys(std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
   }
   return out;
+}
+
+std::string redact_target(std::string_view target) {
+  const auto question = target.find('?');
+  auto out = redact_keys(target.substr(0, question));
+  if (question == std::string_view::npos) return out;
+  target.remove_prefix(question + 1);
+  for (char before = '?';; before = '&') {
+    const auto pair = target.substr(0, target.find('&'));
+    const auto name = pair.substr(0, pair.find('='));
+    const auto decoded_name = form_decode(name);
+    out += before;
+    if (name.size() < pair.size() && (!decoded_name || *decoded_name == "token")) {
+      out.append(redact_keys(name)).append("=***");
+    } else {
+      out += redact_keys(pair);
+    }
+    if (pair.size() == target.size()) return out;
+    target.remove_prefix(pair.size() + 1);
+  }
 }
 
 double FailureThrottle::tokens_at(const Bucket& bucket, std::chrono::steady_clock::time_point now) const {

@@ -31,21 +31,30 @@ struct Credentials {
   bool conflicting = false;       // two headers of one kind, or two keys: refuse
   bool unreadable = false;        // an unknown scheme: counts as a wrong key
   std::vector<std::string> keys;  // candidates; the first known one counts
+  std::string user;               // of Basic, if it is no key
 };
 
-// `authorization` and `api_key` are all values of these headers; `prefix` is the key of the path, or empty.
-Credentials parse_credentials(const std::vector<std::string_view>& authorization,
-                              const std::vector<std::string_view>& api_key, std::string_view prefix);
+// Every place of a request that may name a key.
+struct KeyPlaces {
+  std::vector<std::string_view> authorization;  // all values of this header
+  std::vector<std::string_view> api_key;        // and of X-API-Key
+  std::string_view prefix = {};                 // the path's first segment, if it is a key
+  std::vector<std::string> query_tokens = {};   // all values of `token` in the query, where the route takes them
+};
+Credentials parse_credentials(const KeyPlaces& places);
 
 enum class Verdict { allowed, missing, wrong, out_of_scope };
 struct Decision {
   Verdict verdict = Verdict::missing;
   Principal principal;
+  std::string key;  // the one that counted; "" where none is needed
 };
 Decision authenticate(Authenticator& authenticator, const Credentials& credentials);
 
 // Replaces every key in `text` by `cove_***`, for logs, in any case and any percent-encoding.
 std::string redact_keys(std::string_view text);
+// A request target for logs: without keys, and without the values of `token` in its query, whatever they look like.
+std::string redact_target(std::string_view target);
 
 // Limits wrong keys by peer address, with a token bucket each. Only failures count, so valid clients never notice.
 class FailureThrottle {

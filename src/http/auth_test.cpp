@@ -36,13 +36,17 @@ struct Row {
   std::string prefix;
   std::string_view want;       // tenant, or "401"
   std::string_view want_open;  // the same of a server that wants no keys
+  std::vector<std::string> query_tokens = {};
 };
 class AuthTable : public testing::TestWithParam<Row> {};
 
 std::string tenant_or_401(Authenticator& authenticator, const Row& row) {
   const std::vector<std::string_view> authorization(row.authorization.begin(), row.authorization.end());
   const std::vector<std::string_view> api_key(row.api_key.begin(), row.api_key.end());
-  const auto decision = authenticate(authenticator, parse_credentials(authorization, api_key, row.prefix));
+  const auto decision = authenticate(authenticator, parse_credentials({.authorization = authorization,
+                                                                       .api_key = api_key,
+                                                                       .prefix = row.prefix,
+                                                                       .query_tokens = row.query_tokens}));
   return decision.verdict == Verdict::allowed ? decision.principal.tenant : "401";
 }
 
@@ -81,9 +85,63 @@ INSTANTIATE_TEST_SUITE_P(
         {"SameKeyInThreePlaces", {"Bearer cove_right"}, {"cove_right"}, "cove_right", "acme", "acme"},
         {"Contradiction", {"Bearer cove_right"}, {"cove_wrong"}, "", "401", "401"},
         {"ContradictionWithPrefix", {"Bearer cove_wrong"}, {}, "cove_right", "401", "401"},
+        {"Token", {"token cove_right"}, {}, "", "acme", "acme"},
+        {"TokenCapital", {"Token cove_right"}, {}, "", "acme", "acme"},
+        {"TokenOfAnotherShape", {"token plain-secret"}, {}, "", "acme", "acme"},
+        {"TokenWrong", {"token cove_wrong"}, {}, "", "401", "401"},
+        {"TokenOfAnotherServer", {"token abcdef"}, {}, "", "401", "default"},
+        {"TokenEmpty", {"token"}, {}, "", "401", "default"},
+        {"TokenEmptyBesideAKey", {"token "}, {"cove_right"}, "", "acme", "acme"},
+        {"TokenThatIsAnotherScheme", {"tokens cove_right"}, {}, "", "401", "default"},
+        {"TokenContradiction", {"token cove_right"}, {"cove_wrong"}, "", "401", "401"},
+        {"QueryToken", {}, {}, "", "acme", "acme", {"cove_right"}},
+        {"QueryTokenEmpty", {}, {}, "", "401", "default", {""}},
+        {"QueryTokenWrong", {}, {}, "", "401", "401", {"cove_wrong"}},
+        {"QueryTokenTwice", {}, {}, "", "acme", "acme", {"cove_right", "cove_right"}},
+        {"QueryTokensDiffer", {}, {}, "", "401", "401", {"cove_right", "cove_wrong"}},
+        {"QueryTokenContradiction", {"token cove_right"}, {}, "", "401", "401", {"cove_wrong"}},
         {"VeryLong", {"Bearer cove_" + std::string(30'000, 'a')}, {}, "", "401", "401"},
     })),
     [](const auto& row) { return std::string(row.param.name); });
+
+struct UserRow {
+  const char* name;
+  std::string pair;
+  std::string_view want;
+};
+class BasicUser : public testing::TestWithParam<UserRow> {};
+
+TEST_P(BasicUser, IsANameUnlessItIsAKey) {
+  const auto value = basic(GetParam().pair);
+  EXPECT_EQ(parse_credentials({.authorization = {value}, .api_key = {}}).user, GetParam().want);
+}
+INSTANTIATE_TEST_SUITE_P(, BasicUser,
+                         testing::ValuesIn(std::to_array<UserRow>({
+                             {"WithAKey", "demo:cove_right", "demo"},
+                             {"WithASecret", "demo:plain-secret", "demo"},
+                             {"Alone", "demo:", "demo"},
+                             {"Key", "cove_right:", ""},
+                             {"Nothing", ":cove_right", ""},
+                             {"TwoKeys", "cove_right:cove_other", ""},
+                         })),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(Decision, TellsWhichKeyCounted) {
+  Keys keys(false);
+  const auto value = basic("plain-secret:");
+  const auto decision = authenticate(keys, parse_credentials({.authorization = {value}, .api_key = {}}));
+  EXPECT_EQ(decision.key, "plain-secret");
+}
+
+TEST(Redaction, ReplacesTokensOfTheQuery) {
+  EXPECT_EQ(redact_target("/api/kernels?token=abc&x=1"), "/api/kernels?token=***&x=1");
+  EXPECT_EQ(redact_target("/api?x=1&%74oken=abc"), "/api?x=1&%74oken=***");
+  EXPECT_EQ(redact_target("/api?%zz=abc"), "/api?%zz=***");
+  EXPECT_EQ(redact_target("/api?tokens=abc&token&1794765743248"), "/api?tokens=abc&token&1794765743248");
+  EXPECT_EQ(redact_target("/cove_abc/api?key=cove_def"), "/cove_***/api?key=cove_***");
+  EXPECT_EQ(redact_target("/api?"), "/api?");
+  EXPECT_EQ(redact_target("/token=abc"), "/token=abc");
+}
 
 TEST(Redaction, ReplacesEveryKey) {
   EXPECT_EQ(redact_keys("/cove_abc-1/v1?a=cove_x&b=1"), "/cove_***/v1?a=cove_***&b=1");

@@ -20,9 +20,10 @@ constexpr std::size_t kReadAhead = std::size_t{64} << 10;  // of pipelined reque
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<ServerShared> shared, tcp::socket socket)
+Connection::Connection(std::shared_ptr<ServerShared> shared, tcp::socket socket, std::shared_ptr<const Binding> binding)
     : shared_(std::move(shared)),
       options_(shared_->options),
+      binding_(std::move(binding)),
       peer_(peer_of(socket)),
       socket_(std::make_shared<TimedSocket>(shared_->executor, std::move(socket))) {}
 
@@ -271,7 +272,7 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
   const auto started = Clock::now();
   head.request.id = request_id(head.request);
   head.request.peer = peer_.endpoint;
-  const auto shown_target = (head.key.empty() ? "" : "/cove_***") + redact_keys(head.request.target);
+  const auto shown_target = (head.key.empty() ? "" : "/cove_***") + redact_target(head.request.target);
 
   body_ = head.chunked ? BodyDecoder::of_chunks() : BodyDecoder::of_length(head.content_length);
   content_length_ = head.chunked ? std::nullopt : std::optional(head.content_length);
@@ -287,7 +288,7 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
   if (refused) {
     refusal = response_of(*refused);
   } else {
-    auto checked = check_request(*shared_, *options_, peer_, head);
+    auto checked = check_request(*shared_, *options_, peer_, binding_.get(), head);
     route = checked.route;
     refusal = std::move(checked.refusal);
     keyed_ = checked.keyed;

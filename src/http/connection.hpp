@@ -24,7 +24,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Connection(std::shared_ptr<ServerShared> shared, boost::asio::ip::tcp::socket socket);
+  // `binding` is that of the listener; null: none.
+  Connection(std::shared_ptr<ServerShared> shared, boost::asio::ip::tcp::socket socket,
+             std::shared_ptr<const Binding> binding);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
@@ -33,6 +35,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<> run();
   void close_if_idle();
   [[nodiscard]] const std::string& peer_address() const { return peer_.address; }
+  [[nodiscard]] const Binding* binding() const { return binding_.get(); }
   // Between two requests, or before the first.
   [[nodiscard]] bool idle() const { return idle_; }
   [[nodiscard]] bool serving() const { return exchange_ != nullptr; }
@@ -77,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::shared_ptr<ServerShared> shared_;
   std::shared_ptr<const ServerOptions> options_;  // of the current request
+  const std::shared_ptr<const Binding> binding_;
   const Peer peer_;
   const std::shared_ptr<TimedSocket> socket_;
 

@@ -23,6 +23,7 @@ struct Request {
   std::string id;      // req_…, or the client's own X-Request-Id
   Principal principal;
   bool admitted = false;  // has shown valid credentials, or needs none
+  std::string scope;      // what the request is limited to; "": nothing. Only for routes with RouteOptions::scoped
   std::string peer;       // address and port
   unsigned version = 11;  // 10 or 11
 

@@ -1,8 +1,11 @@
 #include "http/request_check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.hpp"
 #include "http/encoding.hpp"
 #include "http/gate.hpp"
 
@@ -28,20 +31,50 @@ bool comes_from_here(const Peer& peer, const Request& request) {
          std::ranges::none_of(kProxyHeaders, [&](std::string_view name) { return !request.header_all(name).empty(); });
 }
 
+// The scope that the client names: by a header, or as the user of Basic credentials.
+Result<std::string> named_scope(const std::string& header, const std::string& user, const Request& request) {
+  const auto headers = request.header_all(header);
+  if (headers.size() > 1) return fail(Errc::invalid, fmt::format("there is more than one {}", header));
+  auto scope = headers.empty() ? user : std::string(headers.front());
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\x7f'; };
+  if (!valid_utf8(scope) || std::ranges::any_of(scope, control)) {
+    return fail(Errc::invalid, fmt::format("{} is not UTF-8 or has a control byte",
+                                           headers.empty() ? "the user of Authorization" : header));
+  }
+  return scope;
+}
+
+// Fills in the request's scope. That of the listener counts, and nobody learns there of any other.
+std::optional<Response> find_scope(const ServerOptions& options, const Binding* binding, const std::string& user,
+                                   Request& request) {
+  auto named = named_scope(options.scope_header, user, request);
+  if (!named) return error_response(400, "invalid", named.error().message);
+  if (binding == nullptr) {
+    request.scope = std::move(*named);
+    return std::nullopt;
+  }
+  const auto& scope = named->empty() ? binding->scope : *named;
+  const bool owner = binding->tenant.empty() || !request.admitted || request.principal.tenant == binding->tenant;
+  if (scope != binding->scope || !owner) return error_response(404, "not_found", options.unknown_scope(scope));
+  request.scope = scope;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Response response_of(const Refusal& refusal) {
   return error_response(refusal.status, refusal.code, refusal.sentence);
 }
 
-RequestCheck check_request(ServerShared& shared, const ServerOptions& options, const Peer& peer, Head& head) {
+RequestCheck check_request(ServerShared& shared, const ServerOptions& options, const Peer& peer, const Binding* binding,
+                           Head& head) {
   RequestCheck check;
   const auto refuse = [&check](Response response) {
     check.refusal = std::move(response);
     return std::move(check);
   };
   auto& request = head.request;
-  auto found = shared.router.find(request.method, request.path);
+  auto found = shared.router.find(request.method, request.path, binding == nullptr ? Reach::all : Reach::scoped);
   auto* match = std::get_if<Router::Found>(&found);
 
   const Gate gate{.check_host = options.check_host,
@@ -59,9 +92,12 @@ RequestCheck check_request(ServerShared& shared, const ServerOptions& options, c
   // A client without a key learns nothing, not even which routes there are.
   const auto access = match == nullptr ? Access::key : match->route->options.access;
   check.keyed = access == Access::key || (access == Access::key_or_loopback && !comes_from_here(peer, request));
+  KeyPlaces places{.authorization = request.header_all("Authorization"),
+                   .api_key = request.header_all("X-API-Key"),
+                   .prefix = head.key};
+  if (match != nullptr && match->route->options.query_token) places.query_tokens = request.query_all("token");
+  auto credentials = parse_credentials(places);
   if (check.keyed) {
-    const auto credentials =
-        parse_credentials(request.header_all("Authorization"), request.header_all("X-API-Key"), head.key);
     auto decision = authenticate(shared.authenticator, credentials);
     if (decision.verdict != Verdict::allowed) {
       const bool counted = decision.verdict == Verdict::wrong;
@@ -72,6 +108,7 @@ RequestCheck check_request(ServerShared& shared, const ServerOptions& options, c
       }
       return refuse(keep_out(decision.verdict, options.challenge));
     }
+    if (decision.key == credentials.user) credentials.user.clear();
     request.principal = std::move(decision.principal);
     request.admitted = true;
   }
@@ -88,6 +125,9 @@ RequestCheck check_request(ServerShared& shared, const ServerOptions& options, c
     return refuse(std::move(response));
   }
   if (match == nullptr) return refuse(error_response(404, "not_found", "there is no such route"));
+  if (match->route->options.scoped) {
+    if (auto refusal = find_scope(options, binding, credentials.user, request)) return refuse(std::move(*refusal));
+  }
 
   for (const auto& encoding : request.header_all("Content-Encoding")) {
     if (!encoding.empty() && !equals_ignoring_case(encoding, "identity")) {

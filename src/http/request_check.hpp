@@ -17,9 +17,11 @@ struct RequestCheck {
   bool keyed = false;  // the route asks for a key
 };
 
-// Checks Host and Origin, the key, the route, the encoding and the length, in this order. Fills in the request's
-// principal as soon as its key is known, and its parameters when the route is.
-RequestCheck check_request(ServerShared& shared, const ServerOptions& options, const Peer& peer, Head& head);
+// Checks Host and Origin, the key, the route, the scope, the encoding and the length, in this order. Fills in the
+// request's principal as soon as its key is known, and its parameters and scope when the route is. `binding` is that of
+// the listener; null: none.
+RequestCheck check_request(ServerShared& shared, const ServerOptions& options, const Peer& peer, const Binding* binding,
+                           Head& head);
 
 Response response_of(const Refusal& refusal);
 

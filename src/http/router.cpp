@@ -62,6 +62,10 @@ bool serves(const Router::Route& route, const std::vector<std::string>& segments
   return true;
 }
 
+bool reached(const Router::Route& route, Reach reach) {
+  return reach == Reach::all || route.options.scoped;
+}
+
 }  // namespace
 
 void Router::add(verb method, std::string pattern, Handler handler, RouteOptions options) {
@@ -84,18 +88,23 @@ const Router::Dialect* Router::dialect_of(std::string_view path) const {
   auto segments = split(path.substr(1));
   for (auto& segment : segments) segment = percent_decode(segment).value_or(segment);
   for (const auto& [above, dialect] : dialects_) {
-    if (above.size() <= segments.size() && std::equal(above.begin(), above.end(), segments.begin())) return &dialect;
+    const auto same = [](const std::string& pattern, const std::string& segment) {
+      return pattern == "{}" || pattern == segment;
+    };
+    if (above.size() <= segments.size() && std::equal(above.begin(), above.end(), segments.begin(), same))
+      return &dialect;
   }
   return nullptr;
 }
 
-bool Router::known(const std::vector<std::string>& segments) const {
-  return std::ranges::any_of(routes_,
-                             [&](const Route& route) { return route.options.strict && serves(route, segments); });
+bool Router::known(const std::vector<std::string>& segments, Reach reach) const {
+  return std::ranges::any_of(routes_, [&](const Route& route) {
+    return route.options.strict && reached(route, reach) && serves(route, segments);
+  });
 }
 
 std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malformed, Router::Moved> Router::find(
-    verb method, std::string_view path) const {
+    verb method, std::string_view path, Reach reach) const {
   if (!path.starts_with('/')) return NotFound{};
   auto segments = split(path.substr(1));
   for (auto& segment : segments) {
@@ -111,7 +120,7 @@ std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malfor
   const Route* best_get = nullptr;  // serves HEAD when no route of its own does
   std::vector<verb> methods;
   for (const auto& route : routes_) {
-    if (!serves(route, segments)) continue;
+    if (!reached(route, reach) || !serves(route, segments)) continue;
     methods.push_back(route.method);
     if (route.method == method && (best == nullptr || more_specific(route, *best))) best = &route;
     if (route.method == verb::get && route.options.head && (best_get == nullptr || more_specific(route, *best_get)))
@@ -134,7 +143,7 @@ std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malfor
     if (!path.ends_with('/')) return NotFound{};
     while (path.ends_with('/')) path.remove_suffix(1);
     while (!segments.empty() && segments.back().empty()) segments.pop_back();
-    if (known(segments)) return Moved{std::string(path)};
+    if (known(segments, reach)) return Moved{std::string(path)};
     return NotFound{};
   }
 

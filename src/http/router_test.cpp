@@ -130,5 +130,32 @@ TEST(Dialects, AreOfAPathAndWhatIsBelowIt) {
     EXPECT_EQ(router.dialect_of(path), nullptr) << path;
 }
 
+TEST(Reach, OfABoundListenerIsTheScopedRoutes) {
+  Router router;
+  router.add(verb::get, "/files/{path}", nothing, {.rest = true, .scoped = true});
+  router.add(verb::get, "/v1/sandboxes", nothing);
+  router.add(verb::post, "/strict", nothing, {.strict = true});
+  const auto reached = [&](verb method, std::string_view path) {
+    return router.find(method, path, Reach::scoped).index();
+  };
+  EXPECT_TRUE(std::holds_alternative<Router::Found>(router.find(verb::get, "/files/a/b", Reach::scoped)));
+  EXPECT_TRUE(std::holds_alternative<Router::NotAllowed>(router.find(verb::put, "/files/a/b", Reach::scoped)));
+  // Of the others not even the methods are told, nor where they have moved.
+  for (const auto* path : {"/v1/sandboxes", "/strict", "/strict/"}) {
+    EXPECT_TRUE(std::holds_alternative<Router::NotFound>(router.find(verb::get, path, Reach::scoped))) << path;
+  }
+  EXPECT_TRUE(std::holds_alternative<Router::Found>(router.find(verb::get, "/v1/sandboxes")));
+  EXPECT_NE(reached(verb::get, "/v1/sandboxes"), router.find(verb::get, "/v1/sandboxes").index());
+}
+
+TEST(Dialect, MayHaveAnySegmentInItsPath) {
+  Router router;
+  router.set_dialect("/v1/sandboxes/{}/resources", [](Response response) { return response; });
+  EXPECT_NE(router.dialect_of("/v1/sandboxes/demo/resources/files/a"), nullptr);
+  EXPECT_NE(router.dialect_of("/v1/sandboxes/a%2Fb/resources"), nullptr);
+  EXPECT_EQ(router.dialect_of("/v1/sandboxes/demo/files"), nullptr);
+  EXPECT_EQ(router.dialect_of("/v1/sandboxes/demo"), nullptr);
+}
+
 }  // namespace
 }  // namespace cove::http

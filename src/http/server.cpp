@@ -57,9 +57,9 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
         group_(executor, std::move(hooks.on_escape)),
         arrived_(executor) {}
 
-  static Task<> serve(std::shared_ptr<Impl> self, tcp::acceptor acceptor) {
+  static Task<> serve(std::shared_ptr<Impl> self, tcp::acceptor acceptor, std::shared_ptr<const Binding> binding) {
     acceptor.native_non_blocking(true);
-    const Listening listening(*self, acceptor);
+    const Listening listening(*self, acceptor, binding.get());
     if (!std::exchange(self->revalidating_, true)) self->group_.spawn("revalidate", revalidate(self));
     // Held back for the time when there are no descriptors left: without one, a connection that waits can be neither
     // taken nor refused, and its client would hang.
@@ -68,7 +68,7 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
       auto [ec] = co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::as_tuple(asio::use_awaitable));
       if (self->stopping_ || !acceptor.is_open()) break;
       if (!ec) {
-        const bool more = self->accept_some(acceptor, spare);
+        const bool more = self->accept_some(acceptor, binding, spare);
         if (more) continue;
       }
       co_await async::sleep_for(kBackOff);
@@ -91,11 +91,22 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
 
   void cancel() {
     stopping_ = true;
-    for (auto* acceptor : acceptors_) {
+    for (const auto& [acceptor, binding] : acceptors_) {
       boost::system::error_code ec;
       acceptor->close(ec);
     }
     group_.cancel();
+  }
+
+  void end(const Binding* binding) {
+    for (const auto& [acceptor, bound_to] : acceptors_) {
+      boost::system::error_code ec;
+      if (bound_to == binding) acceptor->close(ec);
+    }
+    const std::vector<Connection*> now(connections_.begin(), connections_.end());
+    for (auto* connection : now) {
+      if (connection->binding() == binding) connection->cut();
+    }
   }
 
   static Task<> stop(std::shared_ptr<Impl> self) {
@@ -105,7 +116,9 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
 
  private:
   struct Listening {
-    Listening(Impl& i, tcp::acceptor& a) : impl(i), acceptor(a) { impl.acceptors_.insert(&acceptor); }
+    Listening(Impl& i, tcp::acceptor& a, const Binding* binding) : impl(i), acceptor(a) {
+      impl.acceptors_.emplace(&acceptor, binding);
+    }
     Listening(const Listening&) = delete;
     Listening& operator=(const Listening&) = delete;
     ~Listening() { impl.acceptors_.erase(&acceptor); }
@@ -164,12 +177,12 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   }
 
   // False: the kernel cannot give us more for now.
-  bool accept_some(tcp::acceptor& acceptor, UniqueFd& spare) {
+  bool accept_some(tcp::acceptor& acceptor, const std::shared_ptr<const Binding>& binding, UniqueFd& spare) {
     if (!spare) spare = spare_descriptor();
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
       auto fd = accept_one(acceptor.native_handle());
       if (fd) {
-        take(std::move(fd), acceptor.local_endpoint().protocol());
+        take(std::move(fd), acceptor.local_endpoint().protocol(), binding);
         continue;
       }
       switch (errno) {
@@ -192,7 +205,7 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     return true;
   }
 
-  void take(UniqueFd fd, const tcp& protocol) {
+  void take(UniqueFd fd, const tcp& protocol, std::shared_ptr<const Binding> binding) {
     const auto& options = *shared_->options;
     if (connections_.size() >= options.max_connections && !make_room("", options.max_connections)) return refuse(fd);
     tcp::socket socket(shared_->executor);
@@ -203,7 +216,7 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     const int on = 1;
     socket.set_option(tcp::no_delay(true), ec);
     ::setsockopt(raw, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    auto connection = std::make_shared<Connection>(shared_, std::move(socket));
+    auto connection = std::make_shared<Connection>(shared_, std::move(socket), std::move(binding));
     const auto& peer = connection->peer_address();
     if (peer.empty()) return;  // reset before we came to it
     auto& of_peer = per_peer_[peer];
@@ -242,7 +255,7 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
 
   std::shared_ptr<ServerShared> shared_;
   async::TaskGroup group_;
-  std::unordered_set<tcp::acceptor*> acceptors_;
+  std::unordered_map<tcp::acceptor*, const Binding*> acceptors_;
   std::unordered_set<Connection*> connections_;
   std::unordered_map<std::string, std::size_t> per_peer_;
   async::Signal arrived_;
@@ -259,8 +272,12 @@ Server::~Server() {
   impl_->cancel();
 }
 
-Task<> Server::serve(tcp::acceptor acceptor) {
-  return Impl::serve(impl_, std::move(acceptor));
+Task<> Server::serve(tcp::acceptor acceptor, std::shared_ptr<const Binding> binding) {
+  return Impl::serve(impl_, std::move(acceptor), std::move(binding));
+}
+
+void Server::end(const std::shared_ptr<const Binding>& binding) {
+  if (binding != nullptr) impl_->end(binding.get());
 }
 
 void Server::reload(ServerOptions options) {

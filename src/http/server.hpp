@@ -50,7 +50,19 @@ struct ServerOptions {
   // "https://console.example", besides the server's own. No CORS headers are sent to anybody.
   std::vector<std::string> allowed_origins;
   FailureThrottle::Options throttle;
-  std::string challenge;  // parameters of WWW-Authenticate on 401 and 403: where to get a token
+  std::string challenge;                 // parameters of WWW-Authenticate on 401 and 403: where to get a token
+  std::string scope_header = "X-Scope";  // names a scope, for routes with RouteOptions::scoped
+  // What a client is told that names a scope other than that of the listener it came by: the same as of a scope that
+  // does not exist.
+  std::function<std::string(std::string_view scope)> unknown_scope = [](std::string_view scope) {
+    return "not found: " + std::string(scope);
+  };
+};
+
+// A listener that serves one scope: only routes with RouteOptions::scoped, and only for the scope's owner.
+struct Binding {
+  std::string scope;
+  std::string tenant;  // "": every tenant has a scope of that name
 };
 
 // HTTP/1.1 on one thread. `router` and `authenticator` are borrowed for the server's life.
@@ -76,8 +88,10 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server();
 
-  // Accepts until stop() or cancellation. May be called for several acceptors.
-  Task<> serve(boost::asio::ip::tcp::acceptor acceptor);
+  // Accepts until stop(), cancellation, or end() of its binding. May be called for several acceptors.
+  Task<> serve(boost::asio::ip::tcp::acceptor acceptor, std::shared_ptr<const Binding> binding = nullptr);
+  // Stops accepting for this binding, and cuts the connections that came by it.
+  void end(const std::shared_ptr<const Binding>& binding);
   // Applies to requests that begin from now on.
   void reload(ServerOptions options);
   // Every answer from now on is the last of its connection, and idle connections are closed; goes on accepting.

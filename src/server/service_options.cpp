@@ -40,6 +40,8 @@ http::ServerOptions http_options(const config::Config& config) {
   options.allowed_origins = config.http.allowed_origins;
   // Where everybody may connect, the names a server is known by are the operator's to list; the key is the lock.
   options.challenge = mcp_http::token_challenge(config.oauth);
+  options.scope_header = "X-Cove-Sandbox";
+  options.unknown_scope = [](std::string_view name) { return fmt::format("sandbox not found: {}", name); };
   options.check_host = config.listen.loopback() || !config.http.allowed_hosts.empty();
   return options;
 }

@@ -106,7 +106,7 @@ std::vector<http::RouteRow<Services>> routes(config::MetricsAccess metrics_acces
   const bool here = metrics_access == config::MetricsAccess::loopback;
   return {
       {verb::get, "/", first_page, {.navigable = true}},
-      {verb::get, "/healthz", answered<health>, {.access = Access::open}},
+      {verb::get, "/healthz", answered<health>, {.access = Access::open, .scoped = true}},
       {verb::get, "/version", answered<version>, {.access = Access::open}},
       {verb::get, "/metrics", answered<metrics>, {.access = here ? Access::key_or_loopback : Access::key}},
       {verb::get, "/openapi.json", answered<openapi>},
