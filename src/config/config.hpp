@@ -131,6 +131,16 @@ struct Workspace {
 enum class McpProfile { automatic, superset, streaming, batch, concise };
 
 // The MCP door.
+struct Jupyter {
+  std::uint32_t max_kernels = 0;           // of one tenant, through this API; 0: no limit
+  std::chrono::milliseconds kernel_ttl{};  // of a sandbox that was made for a kernel
+  std::chrono::milliseconds cull_idle{};   // kernels that did nothing for so long are ended; 0: never
+  bool cull_connected = false;             // also those with connections
+  std::vector<std::string> env;            // variables that clients may set, besides KERNEL_…
+  std::uint64_t tenant_replay_bytes = 0, max_replay_bytes = 0;  // of output for clients that are away
+  bool operator==(const Jupyter&) const = default;
+};
+
 struct Mcp {
   McpProfile profile = McpProfile::automatic;
   std::uint64_t answer_bytes = 0;            // of output in one concise answer
@@ -275,6 +285,7 @@ struct Config {
   Dependencies dependencies;
   Workspace workspace;
   Mcp mcp;
+  Jupyter jupyter;
   std::map<std::string, std::string> images;  // image as clients name it, to template
   bool operator==(const Config&) const = default;
 };

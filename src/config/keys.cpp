@@ -365,6 +365,23 @@ const auto& table() {
        "Hosts with private addresses, such as objects.internal:9000, that documents of the default store may be "
        "downloaded from; its own host needs no entry"},
 
+      {"jupyter.max_kernels", count, "0", live, [](Config& c) -> auto& { return c.jupyter.max_kernels; },
+       "Kernels that one tenant may have in all; 0: no limit of its own", 0, 1'000'000},
+      {"jupyter.kernel_ttl", duration, "24h", live, [](Config& c) -> auto& { return c.jupyter.kernel_ttl; },
+       "How long a sandbox that was made for a kernel lives without use; a connected client counts as use", 1000,
+       365LL * 24 * 3600 * 1000},
+      {"jupyter.cull_idle", duration, "0s", live, [](Config& c) -> auto& { return c.jupyter.cull_idle; },
+       "End kernels of this API that have done nothing for so long; 0: never", 0, 365LL * 24 * 3600 * 1000},
+      {"jupyter.cull_connected", boolean, "false", live, [](Config& c) -> auto& { return c.jupyter.cull_connected; },
+       "End idle kernels also while clients are connected to them"},
+      {"jupyter.env", list, "", live, [](Config& c) -> auto& { return c.jupyter.env; },
+       "Variables that clients may set for a kernel, besides those that begin with KERNEL_"},
+      {"jupyter.tenant_replay_size", size, "64M", live,
+       [](Config& c) -> auto& { return c.jupyter.tenant_replay_bytes; },
+       "Bytes of output to keep for clients of one tenant that lost their connection", kMiB, 16 * kTiB},
+      {"jupyter.max_replay_size", size, "256M", live, [](Config& c) -> auto& { return c.jupyter.max_replay_bytes; },
+       "The same for all tenants together", kMiB, 16 * kTiB},
+
       {"mcp.profile",
        choice,
        "auto",

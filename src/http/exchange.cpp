@@ -260,7 +260,7 @@ bool Exchange::client_gone() const {
   return connection_.gone_;
 }
 
-Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket() {
+Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket(WebSocketWish wish) {
   if (answered()) co_return fail(Errc::invalid, "this request has been answered already");
   // Frames that come before our answer come from no browser and no library, but from somebody who tries what a proxy
   // in between makes of them.
@@ -280,13 +280,16 @@ Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket() {
   status_ = 101;
   finished_ = true;
   const auto& options = *connection_.options_;
-  const WebSocketOptions limits{.idle_timeout = options.websocket_idle_timeout,
-                                .handshake_timeout = options.linger_timeout,
-                                .write_timeout = options.write_timeout,
-                                .message_limit = options.websocket_message_limit,
-                                .still_valid = connection_.validity(),
-                                .unsent = [budget = connection_.shared_->budget, tenant = request_.principal.tenant](
-                                              std::uint64_t bytes) { return budget.take(tenant, bytes); }};
+  const WebSocketOptions limits{
+      .idle_timeout = options.websocket_idle_timeout,
+      .handshake_timeout = options.linger_timeout,
+      .write_timeout = options.write_timeout,
+      .message_limit = wish.message_limit != 0 ? wish.message_limit : options.websocket_message_limit,
+      .protocol = std::move(wish.protocol),
+      .still_valid = connection_.validity(),
+      .unsent = [budget = connection_.shared_->budget, tenant = request_.principal.tenant](std::uint64_t bytes) {
+        return budget.take(tenant, bytes);
+      }};
   auto socket = co_await upgrade(connection_.socket_->release(), request_, limits);
   if (socket) connection_.cut_websocket_ = (*socket)->cutter();
   co_return socket;

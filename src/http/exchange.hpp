@@ -69,7 +69,7 @@ class Exchange {
   [[nodiscard]] async::Signal& changed() { return changed_; }
 
   // Answers the handshake; on a request that is none, answers 400 or 426 and fails with `invalid`.
-  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket();
+  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketWish wish = {});
 
   // For the access log: the status sent (0: none yet), bytes of bodies.
   [[nodiscard]] unsigned status() const { return status_; }

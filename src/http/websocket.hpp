@@ -13,7 +13,13 @@ namespace cove::http {
 template <class T = void>
 using Task = async::Task<T>;
 
-// One WebSocket, server side. Messages are at most 1 MiB; a peer that does not answer pings is dropped. One task may
+// What a handler wants of a WebSocket.
+struct WebSocketWish {
+  std::string protocol = {};      // the subprotocol to select; "": none. The client must have offered it
+  std::size_t message_limit = 0;  // bytes of one message from the client; 0: as the server has it
+};
+
+// One WebSocket, server side. Messages are at most 1 MiB unless the handler wished for more; a peer that does not answer pings is dropped. One task may
 // read while others send. Errc::unavailable: it is closed, by whichever side and for whatever reason.
 class WebSocket {
  public:

@@ -60,11 +60,13 @@ class BeastWebSocket : public WebSocket {
   Task<Result<>> accept(Handshake handshake, std::string request_id) {
     auto state = state_;
     state->stream.set_option(
-        websocket::stream_base::decorator([id = std::move(request_id)](websocket::response_type& response) {
+        websocket::stream_base::decorator([id = std::move(request_id),
+                                           protocol = options_.protocol](websocket::response_type& response) {
           // Beast writes its own name and version if there is none.
           response.set(beast::http::field::server, "cove");
           response.set("X-Request-Id", id);
           response.set("X-Content-Type-Options", "nosniff");
+          if (!protocol.empty()) response.set(beast::http::field::sec_websocket_protocol, protocol);
         }));
     auto [ec] = co_await state->stream.async_accept(handshake, asio::as_tuple(asio::use_awaitable));
     if (ec) co_return closed();

@@ -19,6 +19,7 @@ struct WebSocketOptions {
   std::chrono::milliseconds handshake_timeout{2'000};
   std::chrono::milliseconds write_timeout{30'000};
   std::size_t message_limit = 1 << 20;
+  std::string protocol = {};  // the subprotocol that is selected; "": none
   // Asked before each message is passed on: whether the client's credentials are still valid. Empty: always.
   std::function<bool()> still_valid = {};
   // Counts a message that waits for the client to take it. An error ends the connection. Empty: nothing is counted.

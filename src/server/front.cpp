@@ -96,6 +96,7 @@ void Front::start_housekeeping() {
   tasks.spawn("deliver callbacks", services_.callbacks.deliver());
   tasks.spawn("tidy callbacks", services_.callbacks.tidy());
   tasks.spawn("expire MCP sessions", services_.mcp_endpoint.end_idle_sessions());
+  tasks.spawn("tidy up after Jupyter's clients", services_.jupyter_door.directory.tidy());
   tasks.spawn("expire files", doors::execute::expire_files(services_.execute_door));
   if (services_.options.leave_after.count() > 0) tasks.spawn("leave when alone", leave_when_alone());
 }

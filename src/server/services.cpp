@@ -26,6 +26,7 @@ http::Router routes_of(Services& services) {
   doors::sandboxes::add_routes(router, services.sandboxes_door);
   doors::execute::add_routes(router, services.execute_door);
   doors::workspace::add_routes(router, services.workspace_door);
+  doors::jupyter::add_routes(router, services.jupyter_door);
   mcp_http::add_routes(router, services.mcp_endpoint);
   doors::operators::add_routes(router, services.operator_door);
   return router;
@@ -86,6 +87,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       sandboxes_door{core, jobs, callbacks, installs},
       execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
       workspace_door{core, outbound},
+      jupyter_door(core),
       mcp_door{core, installs},
       mcp_service(loop.get_executor(), mcp_door),
       mcp_endpoint(loop.get_executor(), {.core = core, .service = mcp_service}),

@@ -9,6 +9,7 @@
 #include "async/task_group.hpp"
 #include "config/live.hpp"
 #include "doors/execute/door.hpp"
+#include "doors/jupyter/door.hpp"
 #include "doors/mcp/service.hpp"
 #include "doors/operator/door.hpp"
 #include "doors/sandboxes/door.hpp"
@@ -60,6 +61,7 @@ struct Services {
   doors::sandboxes::Services sandboxes_door;
   doors::execute::Services execute_door;
   doors::workspace::Services workspace_door;
+  doors::jupyter::Services jupyter_door;
   doors::mcp::Services mcp_door;
   doors::mcp::CodeService mcp_service;
   mcp_http::Endpoint mcp_endpoint;

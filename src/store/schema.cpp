@@ -215,6 +215,17 @@ UPDATE processes SET owner = json_extract(command_json, '$[0]')
     R"(
 ALTER TABLE processes ADD COLUMN variables_json TEXT NOT NULL DEFAULT '[]';
 )",
+    // Jupyter's sessions.
+    R"(
+CREATE TABLE notebooks (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  path TEXT NOT NULL,
+  name TEXT NOT NULL,
+  type TEXT NOT NULL,
+  kernel TEXT NOT NULL
+);
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

@@ -132,6 +132,7 @@ Store::Store(Database database, std::string dir)
       executions_(database_),
       callbacks_(database_),
       templates_(database_),
+      notebooks_(database_),
       secrets_(std::move(dir)) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {

@@ -10,6 +10,7 @@
 #include "store/file_table.hpp"
 #include "store/idempotency_table.hpp"
 #include "store/key_table.hpp"
+#include "store/notebook_table.hpp"
 #include "store/process_table.hpp"
 #include "store/sandbox_table.hpp"
 #include "store/secret_box.hpp"
@@ -46,6 +47,7 @@ class Store {
   ExecutionTable& executions() { return executions_; }
   CallbackTable& callbacks() { return callbacks_; }
   TemplateTable& templates() { return templates_; }
+  NotebookTable& notebooks() { return notebooks_; }
   // For secrets in rows, sealed and opened with the id of the row.
   SecretBox& secrets() { return secrets_; }
 
@@ -74,6 +76,7 @@ class Store {
   ExecutionTable executions_;
   CallbackTable callbacks_;
   TemplateTable templates_;
+  NotebookTable notebooks_;
   SecretBox secrets_;
   std::string warning_;
   bool keys_may_be_lost_ = false;

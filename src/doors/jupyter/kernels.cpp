@@ -1,0 +1,166 @@
+#include <array>
+
+#include "base/random_name.hpp"
+#include "doors/jupyter/answers.hpp"
+#include "doors/jupyter/specs.hpp"
+#include "json/fields.hpp"
+#include "run/workplace.hpp"
+#include "sandbox/lease.hpp"
+
+namespace cove::doors::jupyter {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxVariables = 256;
+constexpr std::size_t kMaxVariable = 64U << 10;
+
+bool may_set(std::string_view name, const config::Jupyter& config) {
+  return name.starts_with("KERNEL_") || std::ranges::find(config.env, name) != config.env.end();
+}
+
+// Names that the client may not set are passed over, as gateways do.
+Result<std::vector<std::string>> variables_in(const json::object& body, const config::Jupyter& config) {
+  std::vector<std::string> variables{"KERNEL_GATEWAY=1"};
+  const auto* env = cove::json::given_field(body, "env");
+  if (env == nullptr) return variables;
+  if (!env->is_object()) return fail(Errc::invalid, "env must be an object");
+  for (const auto& [key, value] : env->as_object()) {
+    const std::string_view name = key;
+    if (!may_set(name, config) || name == "KERNEL_GATEWAY" || name == "KERNEL_ID") continue;
+    if (!value.is_string()) return fail(Errc::invalid, fmt::format("env.{} must be a string", name));
+    const std::string_view text = value.as_string();
+    if (name.find('=') != std::string_view::npos || name.find('\0') != std::string_view::npos ||
+        text.find('\0') != std::string_view::npos)
+      return fail(Errc::invalid, "env must not have NUL in it, nor '=' in a name");
+    if (name.size() + text.size() > kMaxVariable || variables.size() >= kMaxVariables)
+      return fail(Errc::invalid, "env is too large");
+    variables.push_back(fmt::format("{}={}", name, text));
+  }
+  return variables;
+}
+
+Task<Result<sandbox::Lease>> make_sandbox(Services& services, Principal principal, bool warm) {
+  const auto config = services.config();
+  sandbox::CreateRequest request;
+  request.tenant = principal.tenant;
+  request.name = random_name("jupyter-");
+  request.ttl = std::min(config->jupyter.kernel_ttl, config->sandbox.max_ttl);
+  request.limits = run::default_limits(*config);
+  request.labels_json = Directory::kLabels;
+  if (warm && config->python.warm) request.content = sandbox::Pool::Content::kernel;
+  const auto quotas = services.authority.allowance(principal).sandboxes;
+  COVE_CO_TRY(auto made, co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse));
+  co_return sandbox::Lease(services.registry, made.sandbox);
+}
+
+Task<Answer> create(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(auto scope, co_await scope_of(services, exchange.request()));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
+  COVE_CO_TRY(auto wish, parse_kernel(services, body));
+  COVE_CO_TRY(const auto named, co_await start_kernel(services, exchange, std::move(scope), std::move(wish)));
+  if (exchange.client_gone()) {
+    co_await services.directory.remove(named);  // nobody learned its id
+    co_return std::nullopt;
+  }
+  auto response = http::json_response(201, to_json(services, named));
+  response.headers.emplace_back("Location", "/api/kernels/" + named.id);
+  co_return response;
+}
+
+Task<Answer> list(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto scope, co_await scope_of(services, exchange.request()));
+  json::array kernels;
+  for (const auto& named : services.directory.all(exchange.request().principal.tenant, scope.get()))
+    kernels.push_back(to_json(services, named));
+  co_return http::json_response(200, kernels);
+}
+
+Task<Answer> get(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
+  co_return http::json_response(200, to_json(services, named));
+}
+
+Task<Answer> remove(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(auto named, co_await find_kernel(services, exchange.request()));
+  co_await services.directory.remove(std::move(named));
+  co_return http::no_content();
+}
+
+Task<Answer> interrupt(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
+  COVE_CO_CHECK(named.kernel->interrupt());
+  named.sandbox->touch();
+  co_return http::no_content();
+}
+
+Task<Answer> restart(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
+  const sandbox::Sandbox::Activity activity(named.sandbox);
+  const auto hub = services.directory.hub(named);
+  COVE_CO_CHECK(co_await hub->restart());
+  co_return http::json_response(200, to_json(services, named));
+}
+
+constexpr http::RouteOptions kOptions{.scoped = true, .query_token = true};
+
+constexpr auto kKernelRoutes = std::to_array<Route>({
+    {verb::get, "/api/kernels", answered<list>, kOptions},
+    {verb::post, "/api/kernels", answered<create>, kOptions},
+    {verb::get, "/api/kernels/{kernel}", answered<get>, kOptions},
+    {verb::delete_, "/api/kernels/{kernel}", answered<remove>, kOptions},
+    {verb::post, "/api/kernels/{kernel}/interrupt", answered<interrupt>, kOptions},
+    {verb::post, "/api/kernels/{kernel}/restart", answered<restart>, kOptions},
+});
+
+}  // namespace
+
+Result<KernelWish> parse_kernel(const Services& services, const json::object& body) {
+  KernelWish wish;
+  COVE_TRY(const auto name, cove::json::text_field(body, "name"));
+  if (name && !name->empty()) {
+    const auto language = find_spec(*name);
+    if (!language) return fail(Errc::not_found, fmt::format("No such kernel: {}", *name));
+    wish.language = *language;
+  }
+  COVE_TRY(wish.variables, variables_in(body, services.config->jupyter));
+  COVE_TRY(const auto id, cove::json::text_field(body, "kernel_id"));
+  if (id && !is_uuid(*id)) return fail(Errc::invalid, "kernel_id must be a UUID in lower case");
+  if (id) wish.variables.push_back("KERNEL_ID=" + *id);
+  return wish;
+}
+
+Task<Result<NamedKernel>> start_kernel(Services& services, http::Exchange& exchange,
+                                       std::shared_ptr<sandbox::Sandbox> sandbox, KernelWish wish) {
+  const auto principal = exchange.request().principal;
+  const auto& tenant = principal.tenant;
+  const auto there = services.directory.all(tenant, nullptr);
+  const auto most = services.config->jupyter.max_kernels;
+  if (most != 0 && there.size() >= most)
+    co_return fail(Errc::quota, fmt::format("the limit of {} kernels is reached: delete one first", most));
+  for (const auto& variable : wish.variables) {
+    const auto taken = [&](const NamedKernel& one) { return variable == "KERNEL_ID=" + one.id; };
+    if (std::ranges::any_of(there, taken)) co_return fail(Errc::conflict, "a kernel with this kernel_id exists");
+  }
+  std::optional<sandbox::Lease> made;
+  if (!sandbox) {
+    COVE_CO_TRY(auto lease,
+                co_await make_sandbox(services, principal, wish.language != sandbox::KernelLanguage::javascript));
+    sandbox = lease.sandbox();
+    made.emplace(std::move(lease));
+  }
+  const sandbox::Sandbox::Activity activity(sandbox);
+  sandbox::KernelOptions options{.language = wish.language, .variables = std::move(wish.variables)};
+  COVE_CO_TRY(const auto kernel, co_await services.registry.kernels().start(sandbox, std::move(options)));
+  if (made) made->give_away();
+  for (auto& named : services.directory.all(tenant, sandbox.get())) {
+    if (named.kernel == kernel) co_return std::move(named);
+  }
+  co_return fail(Errc::not_found, "the sandbox ended");
+}
+
+Routes kernel_routes() {
+  return kKernelRoutes;
+}
+
+}  // namespace cove::doors::jupyter
