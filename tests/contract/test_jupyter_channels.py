@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 from conftest import wait_until
-from support.jupyter_client import V1, JupyterSocket
+from jupyter_socket import V1, JupyterSocket
 
 ORDER = ["status", "execute_input", "stream", "execute_reply", "status"]
 
@@ -119,7 +119,7 @@ def test_kernel_info_is_answered_at_once_while_a_cell_runs(line):
 
 
 @pytest.mark.parametrize("kind, content, check", [
-    ("complete_request", {"code": "import os; os.getcw", "cursor_pos": 19}, lambda r: any(match.endswith("getcwd") for match in r["matches"]) and r["cursor_end"] == 19),
+    ("complete_request", {"code": "x = prin", "cursor_pos": 8}, lambda r: "print" in r["matches"] and (r["cursor_start"], r["cursor_end"]) == (4, 8)),
     ("inspect_request", {"code": "len", "cursor_pos": 3, "detail_level": 0}, lambda r: r["found"] and "text/plain" in r["data"]),
     ("is_complete_request", {"code": "if True:"}, lambda r: r["status"] == "incomplete" and "indent" in r),
     ("is_complete_request", {"code": "1"}, lambda r: r["status"] == "complete"),
@@ -300,7 +300,7 @@ def test_a_shutdown_request_ends_or_restarts_the_kernel(server):
         assert wait_until(lambda: server.get(f"/api/kernels/{kernel}").status == 404)
 
 
-@pytest.mark.parametrize("name, code, text", [("javascript", "let a = 20; console.log(a + 22)", "42\n"), ("bash", "a=42; echo $a", "42\n")])
+@pytest.mark.parametrize("name, code, text", [("javascript", "let a = 42; console.log(a)", "42\n"), ("bash", "a=42; echo $a", "42\n")])
 def test_other_languages_keep_their_state(server, name, code, text):
     kernel = server.post("/api/kernels", {"name": name}).json["id"]
     with JupyterSocket(server, kernel) as line:

@@ -5,8 +5,9 @@ import uuid
 
 import pytest
 from conftest import wait_until
-from support.jupyter_client import JupyterSocket
-from support.server import new_id
+from hostile import make_key
+from jupyter_socket import JupyterSocket
+from server import new_id
 
 UUID = re.compile(r"^\w{8}-\w{4}-\w{4}-\w{4}-\w{12}$")
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
@@ -226,16 +227,9 @@ def test_kernels_sessions_and_their_ids_outlive_the_server(fresh_server):
         assert line.execute("kept").result == ["7"]
 
 
-def key_of(server):
-    from conftest import cove
-    made = cove("key", "create", "--tenant", "one", "--state-dir", server.state_dir, "--json")
-    import json
-    return json.loads(made.out)["key"]
-
-
 def test_a_key_in_every_form_that_clients_send(fresh_server):
     server = fresh_server()
-    key = key_of(server)
+    key = make_key(server, "one")["key"]
     assert wait_until(lambda: server.get("/api/kernels").status == 401)
     basic = base64.b64encode(f"name:{key}".encode()).decode()
     for headers in ({"Authorization": f"token {key}"}, {"Authorization": f"Bearer {key}"}, {"X-API-Key": key}):
