@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from mcp_clients import NODE, installed
+from node_clients import NODE, installed
 from server import Server
 
 OLD = ["server-initialize", "logging-set-level", "ping", "completion-complete", "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-audio",

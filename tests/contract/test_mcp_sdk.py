@@ -4,7 +4,7 @@ import os
 
 import pytest
 from conftest import COVE
-from mcp_clients import node
+from node_clients import node
 from mcp_stdio import own_state
 from server import Server
 

@@ -1,4 +1,4 @@
-"""The official MCP clients and conformance suites, as scripts/clients installs them."""
+"""The clients from npm, as scripts/clients installs them: official MCP clients and conformance suites, JupyterLab's own client."""
 import functools
 import pathlib
 import platform
