@@ -19,8 +19,9 @@ struct WebSocketWish {
   std::size_t message_limit = 0;  // bytes of one message from the client; 0: as the server has it
 };
 
-// One WebSocket, server side. Messages are at most 1 MiB unless the handler wished for more; a peer that does not answer pings is dropped. One task may
-// read while others send. Errc::unavailable: it is closed, by whichever side and for whatever reason.
+// One WebSocket, server side. Messages are at most 1 MiB unless the handler wished for more; a peer that does not
+// answer pings is dropped. One task may read while others send. Errc::unavailable: it is closed, by whichever side and
+// for whatever reason.
 class WebSocket {
  public:
   struct Message {

@@ -59,9 +59,8 @@ class BeastWebSocket : public WebSocket {
 
   Task<Result<>> accept(Handshake handshake, std::string request_id) {
     auto state = state_;
-    state->stream.set_option(
-        websocket::stream_base::decorator([id = std::move(request_id),
-                                           protocol = options_.protocol](websocket::response_type& response) {
+    state->stream.set_option(websocket::stream_base::decorator(
+        [id = std::move(request_id), protocol = options_.protocol](websocket::response_type& response) {
           // Beast writes its own name and version if there is none.
           response.set(beast::http::field::server, "cove");
           response.set("X-Request-Id", id);

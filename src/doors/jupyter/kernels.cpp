@@ -1,6 +1,7 @@
 #include <array>
 
 #include "base/random_name.hpp"
+#include "config/config.hpp"
 #include "doors/jupyter/answers.hpp"
 #include "doors/jupyter/specs.hpp"
 #include "json/fields.hpp"
