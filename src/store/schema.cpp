@@ -215,6 +215,10 @@ UPDATE processes SET owner = json_extract(command_json, '$[0]')
     R"(
 ALTER TABLE processes ADD COLUMN variables_json TEXT NOT NULL DEFAULT '[]';
 )",
+    // Where the commands and interpreters of a sandbox start.
+    R"(
+ALTER TABLE sandboxes ADD COLUMN directory TEXT NOT NULL DEFAULT '/workspace';
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {
