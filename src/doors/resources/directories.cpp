@@ -43,7 +43,9 @@ Task<Answer> download(Services& services, http::Exchange& exchange) {
   auto bytes = co_await archive->next();
   if (bytes.empty()) {
     const auto ended = co_await archive->rest();
-    co_return ended ? detail(500, "the archive is empty") : answer_to(ended.error(), kNoDirectory);
+    if (ended) co_return detail(500, "the archive is empty");
+    // What is there and is no directory is none.
+    co_return ended.error().code == Errc::invalid ? detail(404, kNoDirectory) : answer_to(ended.error(), kNoDirectory);
   }
   http::Response head{.status = 200, .content_type = "application/x-gzip"};
   head.headers.emplace_back("Content-Disposition", http::attachment(path.substr(path.rfind('/') + 1) + ".tar.gz"));
