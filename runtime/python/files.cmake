@@ -1,6 +1,7 @@
 # What becomes /cove/python in every sandbox.
 set(COVE_PYTHON_RUNTIME
   cold.py
+  module_sources.py
   zygote.py
   cove_runtime/__init__.py
   cove_runtime/arrivals.py

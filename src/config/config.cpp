@@ -226,6 +226,8 @@ void Loader::check_together() {
       !invalid_.contains("outbound.ca_file"))
     report("outbound.ca_file", sources_["outbound.ca_file"],
            fmt::format("'{}' is not an absolute path", config.outbound.ca_file));
+  if (config.listeners.size() > kMaxListeners)
+    report("listeners", sources_["listeners"], fmt::format("there are more than {}", kMaxListeners));
   const auto& oauth = config.oauth;
   const std::array<std::pair<const char*, bool>, 3> parts{
       {{"oauth.authorization_servers", oauth.authorization_servers.empty()},

@@ -24,6 +24,13 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
+// A listener that serves one sandbox: "127.0.0.1:8888=sandbox:demo".
+struct SandboxListener {
+  Endpoint endpoint;
+  std::string sandbox;
+};
+inline constexpr std::size_t kMaxListeners = 64;  // in the configuration
+
 enum class OnExit { destroy, keep };
 enum class LogLevel { debug, info, warn, error };
 enum class LogFormat { text, json };
@@ -262,6 +269,7 @@ struct Dependencies {
 struct Config {
   std::string file;  // that was read; empty when there was none
   Endpoint listen;
+  std::vector<std::string> listeners;  // each a SandboxListener, as text
   std::string state_dir;
   OnExit on_exit = OnExit::destroy;
   std::chrono::milliseconds drain{};

@@ -20,6 +20,9 @@ const auto& table() {
       {"listen", address, "127.0.0.1:8000", restart, [](Config& c) -> auto& { return c.listen; },
        "Address and port to listen on. Any address but loopback needs keys (cove key create); port 0 picks a free "
        "port"},
+      {"listeners", list, "", restart, [](Config& c) -> auto& { return c.listeners; },
+       "More addresses to listen on, each for one sandbox: 127.0.0.1:8888=sandbox:NAME. The same as another --listen; "
+       "port 0 picks a free port, which is logged"},
       {"state_dir", text, "", restart, [](Config& c) -> auto& { return c.state_dir; },
        "Directory for everything that outlives the server (default /var/lib/cove; without root ~/.local/state/cove)"},
       {"on_exit",

@@ -152,6 +152,10 @@ bool valid_module(std::string_view text) {
   return !text.empty() && text.front() != '.' && std::all_of(text.begin(), text.end(), plain);
 }
 
+bool valid_listener(std::string_view text) {
+  return parse_listener(text).has_value();
+}
+
 // What the items of a list must look like.
 struct ItemRule {
   std::string_view key;
@@ -160,6 +164,7 @@ struct ItemRule {
   std::string_view error;
 };
 constexpr auto kItemRules = std::to_array<ItemRule>({
+    {"listeners", valid_listener, false, "is not a listener of a sandbox; write 127.0.0.1:8888=sandbox:NAME"},
     {"http.allowed_hosts", valid_host, true, "is not a host; write name or name:port, one host per item"},
     {"http.allowed_origins", valid_origin, true, "is not an origin; write https://name or https://name:port"},
     {"callbacks.allow", valid_endpoint, true, "is not an endpoint; write name:port"},
@@ -324,6 +329,18 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
     return wrong();
   endpoint.port = *number<std::uint16_t>(text.substr(colon + 1));
   return endpoint;
+}
+
+Result<SandboxListener> parse_listener(std::string_view text) {
+  constexpr std::string_view kMark = "=sandbox:";
+  const auto mark = text.find(kMark);
+  if (mark == std::string_view::npos)
+    return fail(Errc::invalid, fmt::format("'{}' names no sandbox; write 127.0.0.1:8888=sandbox:NAME", text));
+  SandboxListener listener{.endpoint = {}, .sandbox = std::string(text.substr(mark + kMark.size()))};
+  COVE_TRY(listener.endpoint, parse_endpoint(text.substr(0, mark)));
+  if (listener.sandbox.empty() || listener.sandbox.size() > 255)
+    return fail(Errc::invalid, fmt::format("'{}': the name of a sandbox has 1 to 255 bytes", text));
+  return listener;
 }
 
 bool Endpoint::loopback() const {

@@ -20,5 +20,7 @@ bool same(const Config& a, const Config& b, const Key& key);
 void copy(const Config& from, Config& to, const Key& key);
 
 Result<Endpoint> parse_endpoint(std::string_view text);
+// "127.0.0.1:8888=sandbox:NAME"
+Result<SandboxListener> parse_listener(std::string_view text);
 
 }  // namespace cove::config

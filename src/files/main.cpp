@@ -75,6 +75,8 @@ Result<> upload(const std::string& path, Arguments options) {
       limits.max_depth = value;
     else if (name == wire::kMaxRatioOption && value > 0)
       limits.ratio.max_ratio = value;
+    else if (name == wire::kAbsoluteNamesOption)
+      limits.absolute_names = value != 0;
     else
       return fail(Errc::invalid, fmt::format("upload: {} is not understood", shown(name)));
   }
@@ -84,10 +86,15 @@ Result<> upload(const std::string& path, Arguments options) {
 
 Result<> download(const std::string& path, Arguments options) {
   PackLimits limits;
-  if (!options.empty()) {
-    if (options.size() != 2 || options[0] != wire::kMaxBytesOption)
-      return fail(Errc::invalid, "download takes --max-bytes and nothing else");
-    COVE_TRY(limits.max_bytes, number(options[1]));
+  for (std::size_t i = 0; i < options.size(); i += 2) {
+    const std::string_view name = options[i];
+    COVE_TRY(const auto value, option_value(options, i));
+    if (name == wire::kMaxBytesOption)
+      limits.max_bytes = value;
+    else if (name == wire::kOnlyFilesOption)
+      limits.only_files = value != 0;
+    else
+      return fail(Errc::invalid, "download takes --max-bytes and --only-files");
   }
   return pack(path, STDOUT_FILENO, limits);
 }

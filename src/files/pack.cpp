@@ -131,6 +131,11 @@ bool worth_entering(const Walk::Step& step, dev_t& device) {
   return true;
 }
 
+bool leads_to_file(int dir_fd, const std::string& link) {
+  struct stat st{};
+  return ::fstatat(dir_fd, link.c_str(), &st, 0) == 0 && S_ISREG(st.st_mode);
+}
+
 Result<std::uint64_t> content_bytes(const std::string& src, std::uint64_t enough) {
   COVE_TRY(auto root, open_path(src, O_RDONLY | O_DIRECTORY | O_NONBLOCK));
   COVE_TRY(const auto st, stat_fd(root.get()));
@@ -148,7 +153,8 @@ Result<std::uint64_t> content_bytes(const std::string& src, std::uint64_t enough
 
 class Packing {
  public:
-  Packing(int out_fd, const PackLimits& limits) : tar_(out_fd), left_(limits.max_bytes), limit_(limits.max_bytes) {}
+  Packing(int out_fd, const PackLimits& limits)
+      : tar_(out_fd), left_(limits.max_bytes), limit_(limits.max_bytes), only_files_(limits.only_files) {}
 
   Result<> directory(UniqueFd root) {
     COVE_TRY(const auto st, stat_fd(root.get()));
@@ -163,9 +169,10 @@ class Packing {
         COVE_CHECK(add_file(step->dir_fd, step->name, step->path));
       } else if (S_ISLNK(entry.st_mode)) {
         const auto target = read_link(step->dir_fd, step->name);
-        if (link_stays_inside(step->path, target)) COVE_CHECK(tar_.add(step->path, entry, target));
+        if (link_stays_inside(step->path, target) && (!only_files_ || leads_to_file(step->dir_fd, step->name)))
+          COVE_CHECK(tar_.add(step->path, entry, target));
       } else if (S_ISDIR(entry.st_mode) && worth_entering(*step, device)) {
-        COVE_CHECK(tar_.add(std::string(step->path) + "/", entry));
+        if (!only_files_) COVE_CHECK(tar_.add(std::string(step->path) + "/", entry));
         static_cast<void>(walk.descend().has_value());  // unreadable: an empty directory
       }
     }
@@ -199,6 +206,7 @@ class Packing {
   TarWriter tar_;
   std::uint64_t left_;
   std::uint64_t limit_;
+  bool only_files_;
 };
 
 }  // namespace
@@ -206,6 +214,8 @@ class Packing {
 Result<> pack(const std::string& src, int out_fd, const PackLimits& limits) {
   COVE_TRY(auto root, open_path(src, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   COVE_TRY(const auto st, stat_fd(root.get()));
+  if (limits.only_files && !S_ISDIR(st.st_mode))
+    return fail(Errc::not_found, fmt::format("{} is no directory", shown(src)));
   if (pseudo_filesystem(root.get()) || !(S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)))
     return fail(Errc::invalid, fmt::format("{} is neither a directory nor a regular file", shown(src)));
   Packing packing(out_fd, limits);

@@ -10,6 +10,9 @@ namespace cove::files {
 
 struct PackLimits {
   std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max();
+  // Of a directory, and of nothing else (Errc::not_found): its files and the links to files, without entries for
+  // directories.
+  bool only_files = false;
 };
 
 // Everything below `src` (absolute), or the one file it is, as gzip-compressed tar to `out_fd`: names relative to `src`

@@ -33,6 +33,8 @@ class Unpacking {
   Result<> take(const Member& member) {
     if (++members_ > limits_.max_members)
       return fail(Errc::over_limit, fmt::format("the archive has more than {} members", limits_.max_members));
+    if (!limits_.absolute_names && member.name.starts_with('/'))
+      return fail(Errc::invalid, fmt::format("member {} has an absolute path", shown(member.name)));
     COVE_TRY(const auto path, member_path(member.name, limits_.max_depth));
     switch (member.type) {
       case MemberType::directory:

@@ -13,6 +13,7 @@ struct UnpackLimits {
   std::size_t max_members = 100'000;
   std::size_t max_depth = 256;
   RatioLimit ratio;
+  bool absolute_names = true;  // taken as relative; false: refused
 };
 
 struct Unpacked {

@@ -42,13 +42,14 @@ std::vector<std::string> base_environment(const Share& share) {
   return environment;
 }
 
-boost::json::object first_message(std::string_view mode, const std::vector<std::string>& environment) {
+boost::json::object first_message(std::string_view mode, const std::vector<std::string>& environment,
+                                  std::string_view directory) {
   boost::json::object variables;
   for (const auto& variable : environment) {
     const auto equals = variable.find('=');
     variables[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
-  return {{"op", "begin"}, {"mode", mode}, {"env", std::move(variables)}, {"cwd", "/workspace"}};
+  return {{"op", "begin"}, {"mode", mode}, {"env", std::move(variables)}, {"cwd", directory}};
 }
 
 void set_variable(std::vector<std::string>& environment, std::string_view variable) {

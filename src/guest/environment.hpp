@@ -22,6 +22,7 @@ std::vector<std::string> base_environment(const Share& share);
 // Puts "K=V" in, in place of an earlier K. A caller's NODE_OPTIONS stands behind ours: node takes the last of two.
 void set_variable(std::vector<std::string>& environment, std::string_view variable);
 // What a Python of the runtime is told first: what it is to become, and its environment.
-boost::json::object first_message(std::string_view mode, const std::vector<std::string>& environment);
+boost::json::object first_message(std::string_view mode, const std::vector<std::string>& environment,
+                                  std::string_view directory = "/workspace");
 
 }  // namespace cove::guest

@@ -13,8 +13,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kStartTime{30};  // for a process without a time limit
 constexpr std::size_t kMaxSpawn = 2U << 20;     // about the kernel's limit for arguments and environment
 
-std::string normal_directory(std::string_view given) {
-  const std::string whole = given.starts_with('/') ? std::string(given) : fmt::format("/workspace/{}", given);
+bool is_below(std::string_view directory, std::string_view above) {
+  return directory == above || (directory.starts_with(above) && directory[above.size()] == '/');
+}
+
+}  // namespace
+
+std::string directory_of(const SandboxRecord& record, std::string_view given) {
+  const std::string whole =
+      given.starts_with('/') ? std::string(given) : fmt::format("{}/{}", record.row.directory, given);
   std::vector<std::string_view> parts;
   for (std::string_view rest = whole; !rest.empty();) {
     const auto part = rest.substr(0, rest.find('/'));
@@ -27,9 +34,7 @@ std::string normal_directory(std::string_view given) {
   return out.empty() ? "/" : out;
 }
 
-bool in_workspace(std::string_view directory) {
-  return directory == "/workspace" || directory.starts_with("/workspace/");
-}
+namespace {
 
 tl::unexpected<Error> bad_directory(const std::string& directory, int why) {
   if (why == ENOENT) return fail(Errc::invalid, fmt::format("workdir does not exist: {}", directory));
@@ -101,12 +106,13 @@ async::Task<Result<std::optional<wire::SpawnFailed>>> Births::make_directory(std
 }
 
 Births::Started Births::program(ProcessRequest request, std::vector<std::string> environment) {
-  request.directory = normal_directory(request.directory);
+  request.directory = directory_of(record_, request.directory);
   auto process = co_await spawn(request, wire::SpawnKind::program, environment);
   if (!process) co_return process;
   auto failure = (*process)->failure();
   const bool missing = failure && failure->stage == wire::SpawnStage::directory && failure->sys_errno == ENOENT;
-  if (missing && in_workspace(request.directory) && session_.connected()) {
+  const bool ours = is_below(request.directory, "/workspace") || is_below(request.directory, record_.row.directory);
+  if (missing && ours && session_.connected()) {
     auto refused = co_await make_directory(request.directory);
     if (!refused) co_return tl::unexpected<Error>(refused.error());
     failure = *refused;

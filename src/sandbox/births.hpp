@@ -17,6 +17,9 @@ namespace cove::sandbox {
 // What an interpreter that is kept ready will be asked to become; it prepares for that.
 enum class SpareUse : std::uint8_t { program, kernel };
 
+// A directory of a request: absolute, without "." and "..".
+std::string directory_of(const SandboxRecord& record, std::string_view given);
+
 // How processes come into a sandbox: a program that init starts, an interpreter forked from a zygote, or one that was
 // forked before and waits. The caller keeps the sandbox alive and has checked that it takes processes; everything given
 // to the constructor lives at least as long as this.
@@ -27,8 +30,8 @@ class Births {
          async::Signal& changed);
 
   using Started = async::Task<Result<std::shared_ptr<Process>>>;
-  // The program of the request. Makes its working directory if that is missing and under /workspace; Errc::invalid when
-  // it cannot be used.
+  // The program of the request. Makes its working directory if that is missing and in /workspace or the sandbox's own;
+  // Errc::invalid when it cannot be used.
   Started program(ProcessRequest request, std::vector<std::string> environment);
   // The spare if there is one, a fork of a zygote (`birth` asks the keeper for it), or one that is started cold.
   Started python(ProcessRequest request, std::vector<std::string> environment, wire::KeeperRequest birth);

@@ -19,8 +19,10 @@ constexpr std::chrono::milliseconds kSlotInterval{10};
 }  // namespace
 
 async::Task<Result<FileHelperPtr>> SandboxFiles::start(Command command) const {
-  if (confined_ == Confined::to_workspace)
-    command.insert(command.begin(), {std::string(wire::kWithinOption), workspace_path("")});
+  if (confined_ != Confined::no) {
+    const auto root = confined_ == Confined::to_workspace ? workspace_path("") : sandbox_->row().directory;
+    command.insert(command.begin(), {std::string(wire::kWithinOption), root});
+  }
   auto helper = co_await FileHelper::start(sandbox_, std::move(command), abandoned_);
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   co_return FileHelperPtr(helper->release());
@@ -122,13 +124,16 @@ async::Task<Result<ArchiveWriter>> SandboxFiles::upload(std::string directory, U
   protocol::add(command, wire::kMaxMembersOption, limits.members);
   protocol::add(command, wire::kMaxDepthOption, limits.depth);
   protocol::add(command, wire::kMaxRatioOption, limits.ratio);
+  if (!limits.absolute_names) protocol::add(command, wire::kAbsoluteNamesOption, 0);
   auto helper = co_await start(std::move(command));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   co_return ArchiveWriter(std::move(*helper));
 }
 
-async::Task<Result<FileOutput>> SandboxFiles::download(std::string path) const {
-  auto helper = co_await start(protocol::command(FileVerb::download, std::move(path)));
+async::Task<Result<FileOutput>> SandboxFiles::download(std::string path, ArchiveContent content) const {
+  auto command = protocol::command(FileVerb::download, std::move(path));
+  if (content == ArchiveContent::files) protocol::add(command, wire::kOnlyFilesOption, 1);
+  auto helper = co_await start(std::move(command));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
   (*helper)->end_input();
   co_return FileOutput(std::move(*helper));

@@ -22,6 +22,7 @@ enum class WriteMode : std::uint8_t { replace, append };
 enum class Confined : std::uint8_t {
   no,
   to_workspace,  // a path that leads out of /workspace, through a link too, is Errc::denied with EXDEV
+  to_directory,  // the same for the sandbox's own (SandboxRow::directory)
 };
 
 struct ByteRange {
@@ -42,7 +43,10 @@ struct UploadLimits {
   std::uint64_t members = 0;
   std::uint64_t depth = 0;
   std::uint64_t ratio = 0;
+  bool absolute_names = true;  // of members: taken as relative; false: refused
 };
+// What an archive has of a directory: everything, or only files and links to files, without entries for directories.
+enum class ArchiveContent : std::uint8_t { everything, files };
 // A file that a snapshot leaves out while it has this content.
 struct KnownFile {
   std::string sha256;
@@ -75,7 +79,8 @@ class SandboxFiles {
 
   // tar or tar.gz in, all or nothing; tar.gz out.
   async::Task<Result<ArchiveWriter>> upload(std::string directory, UploadLimits limits) const;
-  async::Task<Result<FileOutput>> download(std::string path) const;
+  // With ArchiveContent::files, Errc::not_found for what is no directory.
+  async::Task<Result<FileOutput>> download(std::string path, ArchiveContent content = ArchiveContent::everything) const;
 
   // Files into /workspace. Directories on the way are made, no link is followed. Staged files have the time 0, files
   // that are put that of now.

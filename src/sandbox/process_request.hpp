@@ -34,8 +34,8 @@ struct ProcessTag {
 struct ProcessRequest {
   ProcessKind kind = ProcessKind::exec;
   std::vector<std::string> argv;
-  std::string directory = "/workspace";  // absolute, or relative to /workspace
-  std::vector<std::string> variables;    // "K=V", besides the sandbox's own
+  std::string directory = {};          // absolute, or relative to that of the sandbox (SandboxRow::directory)
+  std::vector<std::string> variables;  // "K=V", besides the sandbox's own
   bool terminal = false;
   std::uint16_t rows = 24;
   std::uint16_t columns = 80;

@@ -38,6 +38,7 @@ struct CreateRequest {
   Purpose purpose = Purpose::named;
   Pool::Content content = Pool::Content::nothing;  // what it will want at once
   std::string renewal = "use";                     // as SandboxRow::renewal
+  std::string directory = "/workspace";            // as SandboxRow::directory
 };
 
 // Everything a sandbox writes is memory: what it may write must leave some. Registry::ensure gives no more than this.

@@ -183,7 +183,8 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
                         .labels_json = request.labels_json,
                         .metadata_json = request.metadata_json,
                         .notes_json = request.notes_json,
-                        .renewal = request.renewal};
+                        .renewal = request.renewal,
+                        .directory = request.directory};
   // What is not written down is nobody's after a crash, and swept by the next keeper.
   auto sandbox = (*from)->number == 0 ? take_ready(request) : nullptr;
   if (sandbox) {

@@ -107,7 +107,7 @@ std::vector<std::string> Sandbox::environment(const ProcessRequest& request) con
 }
 
 json::object Sandbox::first_message(std::string_view mode, const ProcessRequest& request) const {
-  return guest::first_message(mode, environment(request));
+  return guest::first_message(mode, environment(request), directory_of(record_, request.directory));
 }
 
 // Until a process can be started.

@@ -57,6 +57,7 @@ class Front {
 
  private:
   Task<> serve();
+  asio::ip::tcp::acceptor acceptor_of(const config::Endpoint& endpoint, UniqueFd listener);
   void start_housekeeping();
   Task<> receive_signals();
   Task<> receive_from_supervisor();
@@ -73,9 +74,7 @@ class Front {
 Task<> Front::serve() {
   co_await restore(services_, keeper::KeeperLink(std::move(services_.options.keeper)));
   const auto config = services_.config();
-  asio::ip::tcp::acceptor acceptor(services_.loop);
-  acceptor.assign(config->listen.host.find(':') == std::string::npos ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
-                  services_.options.listener.release());
+  auto acceptor = acceptor_of(config->listen, std::move(services_.options.listener));
   config::Endpoint bound = config->listen;
   bound.port = acceptor.local_endpoint().port();
   services_.log.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), services_.registry.size(),
@@ -87,7 +86,21 @@ Task<> Front::serve() {
   if (config->workspace.network)
     services_.log.warn("workspace.network (SANDBOX_ALLOW_NETWORK) is set, but sandboxes have no network");
   start_housekeeping();
+  for (auto& [socket, endpoint, name] : services_.options.sandbox_listeners) {
+    services_.log.info(
+        fmt::format("serving one sandbox on http://{} sandbox={}", endpoint.text(), log_value(name, 255)));
+    auto binding = std::make_shared<const http::Binding>(http::Binding{.scope = name, .tenant = ""});
+    auto serving = services_.server.serve(acceptor_of(endpoint, std::move(socket)), std::move(binding));
+    services_.tasks.spawn("serve one sandbox", std::move(serving));
+  }
   co_await services_.server.serve(std::move(acceptor));
+}
+
+asio::ip::tcp::acceptor Front::acceptor_of(const config::Endpoint& endpoint, UniqueFd listener) {
+  asio::ip::tcp::acceptor acceptor(services_.loop);
+  acceptor.assign(endpoint.host.find(':') == std::string::npos ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
+                  listener.release());
+  return acceptor;
 }
 
 void Front::start_housekeeping() {

@@ -2,12 +2,20 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "config/config.hpp"
 #include "keeper/keeper.hpp"
 
 namespace cove::server {
+
+// A listener that serves one sandbox.
+struct SandboxSocket {
+  UniqueFd fd;
+  config::Endpoint endpoint;
+  std::string name;
+};
 
 // Everything the front gets from the supervisor; it opens nothing else on the host.
 struct FrontOptions {
@@ -21,8 +29,9 @@ struct FrontOptions {
   UniqueFd files;         // the directory of stored files; empty: `files` in `directory`
   std::string directory;  // for the store and the control sockets
   bool needs_keys = false;
-  std::string token_keys = {};               // a JWK set, if tokens are accepted
-  std::string own_key = {};                  // valid besides those of the store; "": none
+  std::string token_keys = {};  // a JWK set, if tokens are accepted
+  std::string own_key = {};     // valid besides those of the store; "": none
+  std::vector<SandboxSocket> sandbox_listeners = {};
   std::chrono::milliseconds leave_after{0};  // exits after this long without clients and sandboxes; 0: never
 };
 

@@ -3,6 +3,7 @@
 #include "doors/execute/door.hpp"
 #include "doors/jupyter/door.hpp"
 #include "doors/operator/door.hpp"
+#include "doors/resources/door.hpp"
 #include "doors/sandboxes/door.hpp"
 #include "doors/workspace/door.hpp"
 #include "mcp/http/routes.hpp"
@@ -15,6 +16,7 @@ std::vector<http::RouteInfo> route_table() {
   http::list_routes(list, doors::execute::routes());
   http::list_routes(list, doors::jupyter::routes());
   http::list_routes(list, doors::workspace::routes());
+  http::list_routes(list, doors::resources::routes());
   http::list_routes(list, mcp_http::routes());
   http::list_routes(list, doors::operators::routes(config::MetricsAccess::key));
   return list;

@@ -16,6 +16,8 @@ void describe_metrics(Services& services) {
                 [&services] { return static_cast<double>(services.server.connections()); });
   metrics.watch("cove_http_held_bytes", "Bytes of request bodies and answers in memory now",
                 [&services] { return static_cast<double>(services.server.budget().held()); });
+  metrics.watch("cove_listeners", "Listeners for one sandbox that tenants have opened",
+                [&services] { return static_cast<double>(services.listeners.size()); });
   const auto& counters = services.registry.counters();
   const auto total = [&](const char* name, const char* help, const std::uint64_t& value) {
     metrics.watch_total(name, help, [&value] { return static_cast<double>(value); });

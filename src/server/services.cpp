@@ -27,6 +27,7 @@ http::Router routes_of(Services& services) {
   doors::execute::add_routes(router, services.execute_door);
   doors::workspace::add_routes(router, services.workspace_door);
   doors::jupyter::add_routes(router, services.jupyter_door);
+  doors::resources::add_routes(router, services.core);
   mcp_http::add_routes(router, services.mcp_endpoint);
   doors::operators::add_routes(router, services.operator_door);
   return router;
@@ -78,13 +79,14 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       files_disk(disk_of_files(options.files.get(), options.directory)),
       files(*store, std::move(options.files), file_options(*config(), files_disk)),
       meter(metrics.registry()),
+      listeners(loop.get_executor(), tasks, [this]() -> http::Server& { return server; }),
       core{.registry = registry,
            .admission = admission,
            .authority = keys,
            .config = config,
            .gate = gate,
            .tasks = tasks},
-      sandboxes_door{core, jobs, callbacks, installs},
+      sandboxes_door{core, jobs, callbacks, installs, listeners},
       execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
       workspace_door{core, outbound},
       jupyter_door(core),

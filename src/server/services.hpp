@@ -12,9 +12,11 @@
 #include "doors/jupyter/door.hpp"
 #include "doors/mcp/service.hpp"
 #include "doors/operator/door.hpp"
+#include "doors/resources/door.hpp"
 #include "doors/sandboxes/door.hpp"
 #include "doors/workspace/door.hpp"
 #include "http/server.hpp"
+#include "listeners/listeners.hpp"
 #include "mcp/http/endpoint.hpp"
 #include "outbound/client.hpp"
 #include "sandbox/core.hpp"
@@ -57,6 +59,7 @@ struct Services {
   FilesDisk files_disk;
   store::FileStore files;
   doors::execute::Meter meter;
+  listeners::Listeners listeners;
   sandbox::Core core;
   doors::sandboxes::Services sandboxes_door;
   doors::execute::Services execute_door;

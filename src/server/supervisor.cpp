@@ -22,13 +22,15 @@
 
 #include "base/io.hpp"
 #include "base/umask.hpp"
+#include "config/value.hpp"
 #include "keeper/abandoned.hpp"
+#include "listeners/socket.hpp"
 #include "oauth/signing_key.hpp"
 #include "server/builders.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/front_home.hpp"
-#include "server/listener.hpp"
+#include "server/kept_descriptors.hpp"
 #include "server/log.hpp"
 #include "server/state_lock.hpp"
 #include "server/stored_keys.hpp"
@@ -43,6 +45,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr std::chrono::seconds kPortPatience{5};  // for the server before us to give up its port
 constexpr std::uint32_t kDeviceSets = 64;
 constexpr int kServerNice = -5;
 constexpr milliseconds kKeeperPatience{2000};  // for a keeper without its front to leave, or to say that it stays
@@ -70,6 +73,7 @@ class Supervisor {
     UniqueFd listener;
     UniqueFd control;
     UniqueFd lock;
+    std::vector<UniqueFd> sandbox_listeners;  // as listeners_
   };
   [[noreturn]] void become_front(FrontEnds ends);
   Result<> replace_keeper();
@@ -83,6 +87,7 @@ class Supervisor {
   config::LoadInput reload_from_;
   PrivateServer own_;
   Log log_;
+  std::vector<config::SandboxListener> listeners_;
   std::optional<FrontHome> home_;
   std::string token_keys_;
   bool needs_keys_ = false;
@@ -104,13 +109,14 @@ Result<> Supervisor::look_at_keys() {
   const auto found = stored_keys(*home_);
   if (found == StoredKeys::active || found == StoredKeys::revoked) COVE_CHECK(require_keys(config_.state_dir));
   const bool nobody_can_enter = found != StoredKeys::active && own_.key.empty() && !config_.oauth.configured();
-  if (nobody_can_enter && found != StoredKeys::unreadable && !config_.listen.loopback()) {
+  const auto reachable = listeners::reachable_from_elsewhere(config_.listen, listeners_);
+  if (nobody_can_enter && found != StoredKeys::unreadable && reachable) {
     return fail(Errc::denied, fmt::format("{} is reachable from other machines, and there are no keys: create one with "
                                           "`cove key create --tenant NAME "
                                           "--state-dir {}`, or listen on 127.0.0.1",
-                                          config_.listen.text(), config_.state_dir));
+                                          reachable->text(), config_.state_dir));
   }
-  if (found == StoredKeys::unreadable && !config_.listen.loopback())
+  if (found == StoredKeys::unreadable && reachable)
     return fail(Errc::io, fmt::format("{}/cove.db cannot be read: repair it or move it away", home_->path()));
   // The front moves a broken database aside; keys are required from then on.
   needs_keys_ =
@@ -128,6 +134,10 @@ Result<> Supervisor::prepare() {
   ::unlink((config_.state_dir + "/private.json").c_str());
   COVE_TRY(auto home, FrontHome::own(config_.state_dir));
   home_.emplace(std::move(home));
+  for (const auto& text : config_.listeners) {
+    COVE_TRY(auto listener, config::parse_listener(text));
+    listeners_.push_back(std::move(listener));
+  }
   COVE_CHECK(look_at_keys());
   if (config_.oauth.configured()) {
     COVE_TRY(token_keys_, read_file_at(AT_FDCWD, config_.oauth.keys_file));
@@ -192,18 +202,11 @@ void Supervisor::become_front(FrontEnds ends) {
   const auto path = home_->enter();
   if (!path) ::_exit(1);
   const auto link = keeper_->link().release();
-  const std::array<int, 6> kept{ends.listener.get(), link.get(),        ends.control.get(),
-                                ends.lock.get(),     log_.sink()->fd(), files_.get()};
-  std::array<int, kept.size()> moved{};
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    moved[i] = kept[i] < 0 ? -1 : ::fcntl(kept[i], F_DUPFD_CLOEXEC, 100);
-    if (kept[i] >= 0 && moved[i] < 0) ::_exit(1);
-  }
-  for (std::size_t i = 0; i < moved.size(); ++i) {
-    const int target = 3 + static_cast<int>(i);
-    if (moved[i] < 0 ? ::close(target) != 0 && errno != EBADF : ::dup3(moved[i], target, O_CLOEXEC) < 0) ::_exit(1);
-  }
-  ::syscall(SYS_close_range, 3 + moved.size(), ~0U, 0);
+  std::vector<int> kept{ends.listener.get(), link.get(),        ends.control.get(),
+                        ends.lock.get(),     log_.sink()->fd(), files_.get()};
+  const auto own = kept.size();
+  for (const auto& listener : ends.sandbox_listeners) kept.push_back(listener.get());
+  if (!keep_only(kept)) ::_exit(1);
   // Signals that the front handles stay blocked until it can.
   sigset_t handled;
   ::sigemptyset(&handled);
@@ -228,18 +231,24 @@ void Supervisor::become_front(FrontEnds ends) {
                        .token_keys = token_keys_,
                        .own_key = own_.key,
                        .leave_after = own_.leave_after};
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    options.sandbox_listeners.push_back({.fd = UniqueFd(static_cast<int>(3 + own + i)),
+                                         .endpoint = listeners_[i].endpoint,
+                                         .name = listeners_[i].sandbox});
+  }
   ::_exit(run_front(std::move(options)));
 }
 
 Result<> Supervisor::start_front() {
-  COVE_TRY(auto listener, listen_on(config_.listen));
+  COVE_TRY(auto listener, listeners::listen_on(config_.listen, kPortPatience));
   // A port that was chosen for us stays the same when the front has to be started again.
-  config_.listen = bound_to(listener.get(), config_.listen);
+  config_.listen = listeners::bound_to(listener.get(), config_.listen);
   if (const auto report = std::exchange(own_.on_listening, {})) report(config_.listen);
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
   control_.reset(ends[0]);
-  FrontEnds theirs{.listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}};
+  FrontEnds theirs{.listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}, .sandbox_listeners = {}};
+  COVE_TRY(theirs.sandbox_listeners, listeners::listen_on_all(listeners_, kPortPatience));
   COVE_TRY(theirs.lock, lock_state(config_.state_dir, "front.lock"));
   auto clone = sys::clone_process({});
   if (clone.pid < 0) return fail_errno(errno, "start the front");

@@ -10,13 +10,14 @@ namespace {
 constexpr std::string_view kColumns =
     "tenant, name, id, pod_name, state, created_unix_ms, ttl_ms, expires_boot_ms, boot_id, init_pid, cgroup, uid,"
     "memory_bytes, disk_bytes, inodes, pids, cpu_millis, template_name, env_json, labels_json, metadata_json,"
-    "notes_json, next_process, renewal";
+    "notes_json, next_process, renewal, directory";
 
 // The fields in the order of kColumns.
 auto fields(auto& r) {
   return std::tie(r.tenant, r.name, r.id, r.pod_name, r.state, r.created_unix_ms, r.ttl_ms, r.expires_boot_ms,
                   r.boot_id, r.init_pid, r.cgroup, r.uid, r.memory_bytes, r.disk_bytes, r.inodes, r.pids, r.cpu_millis,
-                  r.template_name, r.env_json, r.labels_json, r.metadata_json, r.notes_json, r.next_process, r.renewal);
+                  r.template_name, r.env_json, r.labels_json, r.metadata_json, r.notes_json, r.next_process, r.renewal,
+                  r.directory);
 }
 
 auto collect(std::vector<SandboxRow>& rows) {

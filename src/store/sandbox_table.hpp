@@ -34,7 +34,8 @@ struct SandboxRow {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   std::uint32_t next_process = 1;
-  std::string renewal = "use";  // what restarts its time to live: "use" or "none"
+  std::string renewal = "use";           // what restarts its time to live: "use" or "none"
+  std::string directory = "/workspace";  // where its commands and interpreters start
 
   bool operator==(const SandboxRow&) const = default;
 };

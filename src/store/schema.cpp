@@ -226,6 +226,10 @@ CREATE TABLE notebooks (
   kernel TEXT NOT NULL
 );
 )",
+    // Where the commands and interpreters of a sandbox start.
+    R"(
+ALTER TABLE sandboxes ADD COLUMN directory TEXT NOT NULL DEFAULT '/workspace';
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

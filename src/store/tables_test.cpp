@@ -33,7 +33,8 @@ SandboxRow full_row() {
           .metadata_json = R"({"m":1})",
           .notes_json = R"(["n"])",
           .next_process = 11,
-          .renewal = "none"};
+          .renewal = "none",
+          .directory = "/app"};
 }
 
 SandboxRow named(std::string tenant, std::string name) {

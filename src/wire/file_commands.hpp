@@ -61,6 +61,8 @@ inline constexpr std::string_view kMaxMembersOption = "--max-members";
 inline constexpr std::string_view kMaxDepthOption = "--max-depth";
 inline constexpr std::string_view kMaxRatioOption = "--max-ratio";
 inline constexpr std::string_view kMaxFilesOption = "--max-files";
+inline constexpr std::string_view kAbsoluteNamesOption = "--absolute-names";  // 0: a member with one is refused
+inline constexpr std::string_view kOnlyFilesOption = "--only-files";          // 1: PackLimits::only_files
 inline constexpr std::string_view kKnownOption = "--known";
 inline constexpr std::string_view kRemoveOption = "--remove";
 // Optional last words.

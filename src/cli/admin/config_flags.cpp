@@ -1,5 +1,6 @@
 #include "cli/admin/config_flags.hpp"
 
+#include "base/text.hpp"
 #include "config/keys.hpp"
 
 namespace cove::cli {
@@ -46,6 +47,27 @@ std::string word_of(config::Kind kind) {
   }
 }
 
+void append(std::string& list, std::string_view item) {
+  if (!list.empty()) list += ',';
+  list += item;
+}
+
+// Of what --listen was given, addresses of sandboxes belong to `listeners`.
+void split_listen(config::Settings& settings) {
+  const auto given = settings.find("listen");
+  if (given == settings.end()) return;
+  std::string own;
+  std::string_view rest = given->second;
+  while (!rest.empty()) {
+    const auto item = take_until(rest, ',');
+    append(item.find("=sandbox:") == std::string_view::npos ? own : settings["listeners"], item);
+  }
+  if (own.empty())
+    settings.erase("listen");
+  else
+    settings["listen"] = own;
+}
+
 }  // namespace
 
 void ConfigFlags::describe(App& command) {
@@ -60,7 +82,9 @@ void ConfigFlags::describe(App& command) {
       option = command.add_flag(key.flag(), text, help_of(key));  // --x is --x=true
     } else {
       option = command.add_option(key.flag(), text, help_of(key))->option_text(word_of(key.kind));
-      if (key.kind == config::Kind::list || key.kind == config::Kind::map) option->expected(1)->join(',');
+      // --listen may be repeated for listeners of sandboxes (given()).
+      if (key.kind == config::Kind::list || key.kind == config::Kind::map || name == "listen")
+        option->expected(1)->join(',');
     }
     option->group(key.help.empty() ? "" : group_of(key));  // "": not in the help
     options_[name] = option;
@@ -75,6 +99,7 @@ config::Settings ConfigFlags::given() const {
   for (const auto& [name, option] : options_) {
     if (option->count() > 0) out[name] = texts_.at(name);
   }
+  split_listen(out);
   return out;
 }
 

@@ -197,6 +197,15 @@ Result<std::optional<std::uint64_t>> number_query(const http::Request& request, 
   return std::optional(number);
 }
 
+Result<std::uint16_t> port_param(const http::Request& request) {
+  const auto& text = request.param("port");
+  std::uint16_t port = 0;
+  const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (wrong != std::errc() || rest != text.data() + text.size() || port == 0)
+    return fail(Errc::invalid, "port must be a number between 1 and 65535");
+  return port;
+}
+
 std::uint64_t first_event(const http::Request& request, std::uint64_t asked) {
   std::uint64_t last = 0;
   const auto header = request.header("Last-Event-ID");
@@ -225,6 +234,7 @@ json::object to_json(const sandbox::Sandbox& sandbox, const Services& services) 
       {"expiresAt", iso_time(sandbox.expires_unix_ms())},
       {"ttlSeconds", row.ttl_ms / 1000},
       {"template", row.template_name},
+      {"workdir", row.directory},
       {"limits",
        {{"memoryBytes", row.memory_bytes},
         {"diskBytes", row.disk_bytes},

@@ -60,6 +60,8 @@ Result<packages::InstallRequest> parse_install(const boost::json::object& body, 
 // True for "true", "1" and "" (present without a value), false for "false" and "0".
 Result<bool> flag_query(const http::Request& request, std::string_view name);
 Result<std::optional<std::uint64_t>> number_query(const http::Request& request, std::string_view name);
+// The port of the path.
+Result<std::uint16_t> port_param(const http::Request& request);
 // The first event of a stream: Last-Event-ID of a reconnecting browser wins over `from` in the address.
 std::uint64_t first_event(const http::Request& request, std::uint64_t asked);
 

@@ -11,6 +11,7 @@
 #include "http/exchange.hpp"
 #include "http/routes.hpp"
 #include "jobs/jobs.hpp"
+#include "listeners/listeners.hpp"
 #include "packages/installs.hpp"
 #include "sandbox/core.hpp"
 
@@ -31,6 +32,7 @@ struct Services : sandbox::Core {
   jobs::Jobs& jobs;
   jobs::Callbacks& callbacks;
   packages::Installs& installs;
+  listeners::Listeners& listeners;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<KeyedCreation>> creating = {};  // by tenant and key
 };
 
@@ -38,7 +40,7 @@ using Route = http::RouteRow<Services>;
 using Routes = http::RouteRows<Services>;
 using http::verb;
 
-// `/v1/sandboxes…` and `/v1/events`: the NoxRunner v1 API and ours around it (docs/api.md).
+// `/v1/sandboxes…`, `/v1/events` and `/v1/listeners`: the NoxRunner v1 API and ours around it (docs/api.md).
 std::vector<Route> routes();
 // Adds them to the router.
 void add_routes(http::Router& router, Services& services);
@@ -50,6 +52,7 @@ Routes template_routes();
 Routes exec_routes();
 Routes process_routes();
 Routes port_routes();
+Routes listener_routes();
 Routes kernel_routes();
 Routes kernel_execution_routes();
 Routes kernel_question_routes();

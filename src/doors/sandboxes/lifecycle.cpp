@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
 constexpr auto kLifecycleFields = std::to_array<std::string_view>(
     {"id", "ttlSeconds", "memoryLimit", "ephemeralStorageLimit", "cpuLimit", "pidsLimit", "image", "template", "env",
-     "labels", "metadata", "dependencies", "installTimeoutSeconds", "indexUrl"});
+     "labels", "workdir", "metadata", "dependencies", "installTimeoutSeconds", "indexUrl"});
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
@@ -95,6 +95,10 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const Serv
                                    format_size(writable), format_size(request.limits.disk_bytes)));
   }
   COVE_TRY(request.env_json, requested_environment(body, (*from)->defaults.env_json));
+  COVE_TRY(const auto workdir, text_field(body, "workdir"));
+  if (workdir && *workdir != "/workspace" && *workdir != "/app")
+    return fail(Errc::invalid, "workdir must be /workspace or /app");
+  request.directory = workdir.value_or(request.directory);
   COVE_TRY(const auto labels, labels_of(body));
   request.labels_json = json::serialize(labels);
   if (const auto* metadata = body.if_contains("metadata"); metadata != nullptr && !metadata->is_null()) {

@@ -101,6 +101,7 @@ json::array not_applied(const json::object& body, const sandbox::CreateRequest& 
   if (given(body, "env") && asked.env_json != row.env_json) others.emplace_back("env");
   if (given(body, "labels") && asked.labels_json != row.labels_json) others.emplace_back("labels");
   if (given(body, "metadata") && asked.metadata_json != row.metadata_json) others.emplace_back("metadata");
+  if (given(body, "workdir") && asked.directory != row.directory) others.emplace_back("workdir");
   if (given(body, "dependencies")) others.emplace_back("dependencies");
 
   json::array notes;

@@ -1,24 +1,14 @@
-#include <charconv>
-
 #include "doors/sandboxes/answers.hpp"
 #include "doors/sandboxes/process_socket.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
 
-Result<std::uint16_t> port_of(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (wrong != std::errc() || rest != text.data() + text.size() || port == 0)
-    return fail(Errc::invalid, "port must be a number between 1 and 65535");
-  return port;
-}
-
 // One connection to a server inside, as a WebSocket. The way leads through init: no network is needed.
 Task<Answer> connect_port(Services& services, http::Exchange& exchange) {
   const auto& request = exchange.request();
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, request));
-  COVE_CO_TRY(const auto port, port_of(request.param("port")));
+  COVE_CO_TRY(const auto port, port_param(request));
   const sandbox::Sandbox::Activity activity(found);
   sandbox::ProcessRequest wanted{.argv = {"/cove/bin/connect", std::to_string(port)},
                                  .directory = "/",

@@ -1,24 +1,21 @@
-#include "server/listener.hpp"
+#include "listeners/socket.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
-namespace cove::server {
-namespace {
+namespace cove::listeners {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kWait{5};
-
-}  // namespace
-
-Result<UniqueFd> listen_on(const config::Endpoint& endpoint) {
+Result<UniqueFd> listen_on(const config::Endpoint& endpoint, milliseconds patience) {
   const bool v6 = endpoint.host.find(':') != std::string::npos;
   UniqueFd fd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno(errno, "make a socket");
@@ -41,13 +38,32 @@ Result<UniqueFd> listen_on(const config::Endpoint& endpoint) {
     size = sizeof in;
   }
   if (!parsed) return fail(Errc::invalid, fmt::format("{} is not an address", endpoint.host));
-  const auto until = Clock::now() + kWait;
+  const auto until = Clock::now() + patience;
   while (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    if (errno != EADDRINUSE || Clock::now() > until) return fail_errno(errno, "listen on {}", endpoint.text());
+    if (errno != EADDRINUSE) return fail_errno(errno, "listen on {}", endpoint.text());
+    if (Clock::now() >= until)
+      return fail(Errc::conflict, fmt::format("listen on {}: {}", endpoint.text(), std::strerror(errno)));
     std::this_thread::sleep_for(milliseconds(20));
   }
   if (::listen(fd.get(), 1024) != 0) return fail_errno(errno, "listen on {}", endpoint.text());
   return fd;
+}
+
+Result<std::vector<UniqueFd>> listen_on_all(std::vector<config::SandboxListener>& listeners, milliseconds patience) {
+  std::vector<UniqueFd> sockets;
+  for (auto& listener : listeners) {
+    COVE_TRY(auto socket, listen_on(listener.endpoint, patience));
+    listener.endpoint = bound_to(socket.get(), listener.endpoint);
+    sockets.push_back(std::move(socket));
+  }
+  return sockets;
+}
+
+std::optional<config::Endpoint> reachable_from_elsewhere(const config::Endpoint& main,
+                                                         const std::vector<config::SandboxListener>& listeners) {
+  if (!main.loopback()) return main;
+  const auto found = std::ranges::find_if(listeners, [](const auto& one) { return !one.endpoint.loopback(); });
+  return found == listeners.end() ? std::nullopt : std::optional(found->endpoint);
 }
 
 config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
@@ -60,4 +76,4 @@ config::Endpoint bound_to(int listener, config::Endpoint endpoint) {
   return endpoint;
 }
 
-}  // namespace cove::server
+}  // namespace cove::listeners
