@@ -106,6 +106,8 @@ class Registry {
   // Returns when every process in it has been killed and its name is free. Until the kernel has taken it apart, in the
   // background, it still counts in the quotas.
   async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
+  // The same in the background: from now on nobody finds it.
+  void remove_later(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
   // Processes of a tenant that run in the background.
   [[nodiscard]] std::uint32_t background_of(const std::string& tenant) const;
@@ -148,6 +150,7 @@ class Registry {
   std::shared_ptr<Sandbox> make_unnamed(const jail::Limits& limits, const std::string& tenant);
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
+  async::Task<> finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why);
   async::Task<> dismantle(std::shared_ptr<Sandbox> sandbox);
   async::Task<Result<std::shared_ptr<Sandbox>>> make_way(CreateRequest request, Quotas quotas, IfThere if_there);
   std::shared_ptr<Sandbox> take_ready(const CreateRequest& request);

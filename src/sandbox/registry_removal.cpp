@@ -51,6 +51,16 @@ async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why
     co_return;
   }
   sandbox->set_state(State::deleting);
+  co_await finish_removal(std::move(sandbox), std::move(why));
+}
+
+void Registry::remove_later(std::shared_ptr<Sandbox> sandbox, std::string why) {
+  if (sandbox->state() == State::deleting || sandbox->state() == State::gone) return;
+  sandbox->set_state(State::deleting);
+  tasks_.spawn("remove a sandbox", finish_removal(std::move(sandbox), std::move(why)));
+}
+
+async::Task<> Registry::finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why) {
   // If this cannot be written the row still says "running", and a restart in this moment finds the sandbox gone.
   const bool written = sandbox->purpose() == Purpose::named;
   if (written) [[maybe_unused]]

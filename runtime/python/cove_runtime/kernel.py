@@ -68,8 +68,7 @@ class Kernel:
         self.channel = channel
         self.outlet.open(channel)
         sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "r", closefd=False)), "utf-8")
-        sys.__stdout__, sys.__stderr__ = (
-            io.TextIOWrapper(io.BufferedWriter(io.FileIO(at, "w", closefd=False)), "utf-8", "backslashreplace", write_through=True) for at in (1, 2))
+        sys.__stdout__, sys.__stderr__ = _plain_streams()
         sys.argv = [""]
         self.appear()
         self.interrupts.install()
@@ -77,6 +76,7 @@ class Kernel:
         self.shell.figures.watch(self._arrivals)
         self._colour = bool(begin.get("colour"))
         self._packages = late_packages()
+        self._reloads.begin()
         channel.send(encode({
             "type": "ready", "language": LANGUAGE, "banner": self._banner, "python": LANGUAGE["version"], "pid": _getpid()}))
         if begin.get("startup"):
@@ -92,12 +92,18 @@ class Kernel:
         self.shell.vanish()
 
     def stretch(self):
-        """In a new child, while it waits: touches what the first cell will need, so that its pages are there."""
-        out, sys.stdout = sys.stdout, self.stdout
-        self.shell.run_cell("print('', end='')\nNone", store_history=False)
+        """In a new child, while it waits: goes the way of the first cell, so that the pages it writes to are there. What comes then may be a program:
+        nothing of this is left."""
+        before = sys.stdout, sys.stderr, sys.displayhook, sys.modules["__main__"]
+        _plain_streams()
+        self.appear()
+        self._reloads.begin()
+        reply = self._execute({"code": "print('', end='')\nNone", "store_history": False, "watch": True})
+        self.interrupts.rest()
         self.shell.forget_last()
         self.outlet.send("execute_result", {"data": clean(self.shell.display_formatter.format(1)[0]), "metadata": json_value({})})
-        sys.stdout = out
+        self.outlet.send("execute_reply", reply)
+        sys.stdout, sys.stderr, sys.displayhook, sys.modules["__main__"] = before
 
     def serve(self):
         while True:
@@ -306,6 +312,11 @@ def _buffers(texts):
         return [memoryview(_decode64(text)) for text in texts or []]
     except (binascii.Error, TypeError, ValueError):
         return []
+
+
+def _plain_streams():
+    """What sys.__stdout__ and sys.__stderr__ are."""
+    return [io.TextIOWrapper(io.BufferedWriter(io.FileIO(at, "w", closefd=False)), "utf-8", "backslashreplace", write_through=True) for at in (1, 2)]
 
 
 def _failed(error):

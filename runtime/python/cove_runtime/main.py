@@ -2,7 +2,7 @@
 import os
 
 from . import birth
-from .channel import Channel, encode
+from .channel import Channel, decode, encode
 
 _kernel = None  # in a warm parent and its children
 
@@ -19,6 +19,7 @@ def live(channel_fd=3, leave=os._exit):
         begin = channel.receive()
         stretched = begin.get("mode") == "expect" and _kernel is not None
         if stretched:
+            birth.settle(decode(encode({"env": dict(os.environ), "cwd": os.getcwd()})))
             _kernel.stretch()
             leisure.describe(channel.waits)
         if begin.get("mode") == "expect":

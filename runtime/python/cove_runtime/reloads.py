@@ -11,18 +11,27 @@ class Reloads:
     def __init__(self):
         self._known = {}  # name: file and its age
         self._count = 0
+        self._last = None  # the newest module that is not the user's
+
+    def begin(self):
+        """Before the first cell: what is loaded by now is not the user's."""
+        self._count, self._last = len(_modules), next(reversed(_modules))
 
     def remember(self, root):
-        """After a cell: what it has imported from below `root`."""
+        """After a cell: what it has imported from below `root`. Newest first, and only as far as the modules that were there before: a child of a
+        warm parent that looks at all two thousand counts a reference to each, and so gets a copy of every page that one lies in."""
         if len(_modules) == self._count:
             return
         self._count = len(_modules)
-        for name, module in list(_modules.items()):
-            if name in self._known:
-                continue
-            file = getattr(module, "__file__", None)
-            if type(file) is str and file.startswith(root) and name != "__main__":
-                self._known[name] = (file, _age(file))
+        try:
+            for name in reversed(_modules):
+                if name == self._last:
+                    break
+                file = getattr(_modules.get(name), "__file__", None)
+                if name not in self._known and type(file) is str and file.startswith(root) and name != "__main__":
+                    self._known[name] = (file, _age(file))
+        except RuntimeError:  # a thread has imported something meanwhile: after the next cell
+            self._count = -1
 
     def forget_changed(self):
         """Before a cell."""

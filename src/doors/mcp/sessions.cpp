@@ -152,22 +152,30 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   const auto config = services_.config();
   const auto share = services_.authority.allowance(principal_of(call)).sandboxes;
   const auto all = services_.registry.of(call.tenant, "");
-  auto count = std::ranges::count_if(all, [](const auto& one) { return is_ours(*one); });
+  auto count = std::ranges::count_if(
+      all, [](const auto& one) { return is_ours(*one) && one->state() != sandbox::State::deleting; });
   while (count-- >= config->mcp.sessions) {
-    if (!co_await evict_oldest(call.tenant))
+    const auto oldest = oldest_idle(call.tenant);
+    if (!oldest)
       co_return fail(Errc::quota,
                      fmt::format("The limit of {} sessions is reached and all of them are in use: wait for one to end",
                                  config->mcp.sessions));
+    mark_evicted(*oldest);
+    services_.registry.remove_later(oldest, "evicted");
   }
   while (true) {
     auto request = request_for(*config, call.tenant, name, wanted);
     auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
-    if (made || made.error().code != Errc::quota || !co_await evict_oldest(call.tenant)) co_return made;
+    if (made || made.error().code != Errc::quota) co_return made;
+    const auto oldest = oldest_idle(call.tenant);
+    if (!oldest) co_return made;
+    mark_evicted(*oldest);
+    co_await services_.registry.remove(oldest, "evicted");
   }
 }
 
-// Ends the least recently used session, unnamed sessions first. False when all are in use.
-Task<bool> Sessions::evict_oldest(std::string tenant) {
+// The least recently used session, unnamed sessions first. Null when all are in use.
+std::shared_ptr<sandbox::Sandbox> Sessions::oldest_idle(const std::string& tenant) const {
   std::shared_ptr<sandbox::Sandbox> oldest;
   for (const auto& one : services_.registry.of(tenant, "")) {
     if (!is_ours(*one) || one->in_use() || one->state() != sandbox::State::running) continue;
@@ -176,10 +184,12 @@ Task<bool> Sessions::evict_oldest(std::string tenant) {
     };
     if (!oldest || order(*one) < order(*oldest)) oldest = one;
   }
-  if (!oldest) co_return false;
-  if (const auto known = known_.find(Key(tenant, oldest->name())); known != known_.end()) known->second.evicted = true;
-  co_await services_.registry.remove(oldest, "evicted");
-  co_return true;
+  return oldest;
+}
+
+void Sessions::mark_evicted(const sandbox::Sandbox& session) {
+  const Key key(session.tenant(), session.name());
+  if (const auto known = known_.find(key); known != known_.end()) known->second.evicted = true;
 }
 
 // Returns a note about the previous session of this name, if this one replaces it.

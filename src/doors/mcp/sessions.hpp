@@ -96,7 +96,8 @@ class Sessions {
   [[nodiscard]] bool is_gone(const std::string& connection) const;
   std::string default_name(const cove::mcp::Call& call, const std::string& language);
   Task<Result<sandbox::Registry::Ensured>> ensure(const cove::mcp::Call& call, std::string name, New wanted);
-  Task<bool> evict_oldest(std::string tenant);
+  [[nodiscard]] std::shared_ptr<sandbox::Sandbox> oldest_idle(const std::string& tenant) const;
+  void mark_evicted(const sandbox::Sandbox& session);
   std::string remember(const Key& key, const sandbox::Registry::Ensured& made, std::chrono::milliseconds idle);
 
   Services& services_;
