@@ -87,7 +87,7 @@ void group_commands(App& app) {
       {"Sandboxes", {"ls", "inspect", "update", "touch", "pause", "resume"}},
       {"Inside a sandbox", {"kernel", "executions", "ps", "logs", "upload", "download", "install", "forward"}},
       {"Servers and keys", {"serve", "key", "template", "mcp", "doctor", "routes", "completion"}},
-      {"Compatibility", {"noxrc", "sandbox-run"}},
+      {"Compatibility", {"up", "down", "noxrc", "sandbox-run"}},
   });
 }
 

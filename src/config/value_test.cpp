@@ -104,6 +104,16 @@ INSTANTIATE_TEST_SUITE_P(, Value,
                          })),
                          [](const auto& row) { return std::string(row.param.name); });
 
+TEST(Listener, IsAnAddressAndASandbox) {
+  const auto listener = parse_listener("[::1]:8888=sandbox:my box=1");
+  ASSERT_TRUE(listener) << listener.error().message;
+  EXPECT_EQ(listener->endpoint, (Endpoint{.host = "::1", .port = 8888}));
+  EXPECT_EQ(listener->sandbox, "my box=1");
+  for (const auto* wrong :
+       {"", "127.0.0.1:1", "127.0.0.1:1=sandbox:", "=sandbox:a", "nobody:1=sandbox:a", "127.0.0.1:1=box:a"})
+    EXPECT_FALSE(parse_listener(wrong)) << wrong;
+}
+
 TEST(Keys, AreNamedByOneRule) {
   const auto* key = find_key("sandbox.max_memory");
   ASSERT_NE(key, nullptr);
@@ -136,6 +146,7 @@ TEST(Keys, FillOneFieldEach) {
                         : key.kind == Kind::choice   ? key.choices.back().data()
                         : key.kind == Kind::address  ? "0.0.0.0:1"
                         : key.kind == Kind::list     ? (key.name == "http.allowed_origins" ? "http://a"
+                                                        : key.name == "listeners"          ? "127.0.0.1:0=sandbox:a"
                                                         : key.name.ends_with(".allow")     ? "a:1"
                                                                                            : "a")
                         : key.kind == Kind::map      ? "a=host"

@@ -73,6 +73,13 @@ Result<UniqueFd> open_path(const std::string& path, int flags) {
     return tl::unexpected<Error>(
         Error{.code = Errc::not_found, .message = fmt::format("path not found: {}", path), .sys_errno = ENOENT});
   }
+  if (!fd && !boundary.empty()) {
+    // What is outside is said to be outside, whether it could be opened or not.
+    const int why = errno;
+    const UniqueFd there(open_resolved(AT_FDCWD, path.c_str(), O_PATH, 0, RESOLVE_NO_MAGICLINKS));
+    if (there) COVE_CHECK(check_inside(there.get()));
+    errno = why;
+  }
   // A socket, or a device without a driver behind it: nothing that could be read.
   if (!fd && (errno == ENXIO || errno == ENODEV))
     return fail(Errc::invalid, fmt::format("{} is not a regular file", shown(path)));

@@ -309,7 +309,7 @@ TEST(Store, WaitsForNobodyForEver) {
 // Fills a store on a disk of its own. 0: every failure was the right one, and all was well once there was room again.
 int fill_small_disk(const std::string& dir) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=256k") != 0)
+      ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=384k") != 0)
     return 77;
   const auto full = [](const Error& error) { return error.code == Errc::over_limit && error.sys_errno == ENOSPC; };
   auto store = Store::open(dir, OnBroken::move_aside);

@@ -135,6 +135,8 @@ ANSWERS = [
     ("get", BOX + "/kernels/{kid}/history", None, 200), ("post", BOX + "/kernels/{kid}/history", {"output": True}, 200), ("get", BOX + "/kernels/{kid}/comms", None, 200), ("post", BOX + "/kernels/{kid}/comms", {"type": "close", "commId": "none"}, 200),
     ("post", BOX + "/kernels/{kid}/restart", None, 200), ("post", BOX + "/kernels/{kid}/input", {"value": "x"}, 409), ("get", BOX + "/kernels/{kid}/executions/e1", None, 404),
     ("post", BOX + "/executions", {"code": "print(1)"}, 201), ("get", BOX + "/executions", None, 200), ("get", BOX + "/executions/{xid}?wait=20", None, 200), ("post", BOX + "/executions", {}, 400), ("get", BOX + "/dependencies", None, 200), ("post", BOX + "/dependencies", {"packages": ["x"]}, 400),
+    ("post", "/v1/listeners", {"sandbox": "nobody"}, 404), ("get", "/v1/listeners", None, 200), ("delete", "/v1/listeners/{port}", None, 400), ("get", BOX + "/resources/status/", None, 200), ("post", BOX + "/resources/files/{relpath}", b"x", 200),
+    ("get", BOX + "/resources/modules?q=textwrap", None, 200), ("get", BOX + "/resources/modules", None, 422), ("get", "/status/", None, 400),
     ("get", BOX + "/files/stat?path=none", None, 404), ("post", BOX + "/files/rename", {"from": "none", "to": "g"}, 404), ("get", BOX + "/files/stat", None, 400),
 ]
 

@@ -336,3 +336,9 @@ def test_the_client_does_all_it_can(client, tmp_path):
     with pytest.raises(ResponseError) as failed:
         client.get_module_sources(["textwrap", "nosuch"])
     assert failed.value.status == 404 and json.loads(failed.value.body) == {"detail": "Module nosuch not found"}
+
+
+def test_sources_of_more_than_eight_megabytes_are_refused(call):
+    assert call("POST", "/files/huge.py", b"#" * (9 << 20)).status == 200
+    answer = call("GET", "/modules?q=huge")
+    assert answer.status == 413 and "8388608 bytes" in answer.json["detail"]

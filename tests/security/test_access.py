@@ -21,7 +21,7 @@ from server import Server, at, new_id, parse_answer
 ROUTES = json.loads(subprocess.run([COVE, "routes", "--json"], capture_output=True, timeout=20).stdout or "[]")
 OPEN = {("GET", "/healthz"), ("GET", "/version"), ("GET", "/health"), ("GET", "/ready"), ("OPTIONS", "/mcp"), ("GET", "/.well-known/oauth-protected-resource"), ("GET", "/.well-known/oauth-protected-resource/mcp")}
 STATUS = {"/mcp": 204, "/.well-known/oauth-protected-resource": 404, "/.well-known/oauth-protected-resource/mcp": 404}  # of open routes; of the others 200
-THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se")  # paths whose errors are {"detail": …}
+THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se", "/status", "/files", "/directories", "/modules", "/v1/sandboxes/{id}/resources")  # paths whose errors are {"detail": …}
 MUTATING = ("PUT", "POST", "DELETE")
 BODIES = {"PUT": b"{}", "POST": b"{}"}
 
@@ -107,7 +107,7 @@ def credentials(key):
     basic = lambda text: "Authorization: Basic " + base64.b64encode(text.encode()).decode()
     return {
         "empty-bearer": ["Authorization: Bearer "], "bearer-without-blank": [f"Authorization: Bearer{key}"], "prefix": [f"Authorization: Bearer {key[:-1]}"], "suffix": [f"Authorization: Bearer {key}x"],
-        "upper-case": [f"Authorization: Bearer {key.upper()}"], "scheme-case": [f"Authorization: bEARER {key}"], "scheme": [f"Authorization: Token {key}"], "digest": [f"Authorization: Digest {key}"], "no-scheme": [f"Authorization: {key}"],
+        "upper-case": [f"Authorization: Bearer {key.upper()}"], "scheme-case": [f"Authorization: bEARER {key}"], "scheme": [f"Authorization: Tokens {key}"], "empty-token": ["Authorization: token "], "token-wrong": [f"Authorization: token {key}x"], "digest": [f"Authorization: Digest {key}"], "no-scheme": [f"Authorization: {key}"],
         "quoted": [f'Authorization: Bearer "{key}"'], "two-headers": [f"Authorization: Bearer {key}", "Authorization: Bearer x"], "twice-the-same": [f"Authorization: Bearer {key}"] * 2, "two-keys": [f"Authorization: Bearer {key}, Bearer {key}"],
         "right-and-wrong": [f"Authorization: Bearer {key}", "X-API-Key: cove_wrong"], "wrong-and-right": ["Authorization: Bearer cove_wrong", f"X-API-Key: {key}"], "cookie": [f"Cookie: key={key}; Authorization=Bearer {key}"],
         "subprotocol": [f"Sec-WebSocket-Protocol: {key}"], "empty-api-key": ["X-API-Key:"], "wildcard": ["X-API-Key: %"], "sql": ["X-API-Key: ' OR '1'='1"], "basic-empty": [basic(":")], "basic-wrong": [basic("alpha:wrong")],
@@ -141,7 +141,7 @@ def test_AU_03_each_place_of_a_key_works_and_none_of_them_is_logged(keyed):
     server, tenants = keyed
     key = tenants["alpha"].key
     for lines, prefix in (([f"Authorization: Bearer {key}"], ""), ([f"X-API-Key: {key}"], ""), (["Authorization: Basic " + base64.b64encode(f"{key}:".encode()).decode()], ""),
-                          (["Authorization: Basic " + base64.b64encode(f"x:{key}".encode()).decode()], ""), ([], "/" + key)):
+                          (["Authorization: Basic " + base64.b64encode(f"x:{key}".encode()).decode()], ""), ([f"Authorization: token {key}"], ""), ([], "/" + key)):
         raw = head(server, "GET", prefix + "/v1/sandboxes", *lines, f"User-Agent: {key}", "Connection: close")
         assert statuses(conversation(server, raw)) == [200]
     server.get(f"/v1/sandboxes?x={key}")

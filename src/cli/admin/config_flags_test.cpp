@@ -32,6 +32,17 @@ TEST(ConfigFlags, JoinListsThatAreGivenAgain) {
   EXPECT_EQ(parsed({"--images", "python:3.10=host"}), (config::Settings{{"images", "python:3.10=host"}}));
 }
 
+TEST(ConfigFlags, OfListenersForOneSandboxMayBeGivenAsListen) {
+  EXPECT_EQ(
+      parsed({"--listen", "127.0.0.1:8000", "--listen", "127.0.0.1:0=sandbox:a", "--listen", "[::1]:1=sandbox:b"}),
+      (config::Settings{{"listen", "127.0.0.1:8000"}, {"listeners", "127.0.0.1:0=sandbox:a,[::1]:1=sandbox:b"}}));
+  EXPECT_EQ(parsed({"--listeners", "127.0.0.1:2=sandbox:a", "--listen", "127.0.0.1:0=sandbox:b"}),
+            (config::Settings{{"listeners", "127.0.0.1:2=sandbox:a,127.0.0.1:0=sandbox:b"}}));
+  // Two addresses of the server's own are none.
+  EXPECT_EQ(parsed({"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}),
+            (config::Settings{{"listen", "127.0.0.1:1,127.0.0.1:2"}}));
+}
+
 TEST(ConfigFlags, AreAllInTheHelpWithDefaultAndVariable) {
   App app;
   ConfigFlags flags;

@@ -26,13 +26,13 @@ Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
 
 }  // namespace
 
-Result<std::unique_ptr<PackPipe>> PackPipe::start(const std::string& directory) {
+Result<std::unique_ptr<PackPipe>> PackPipe::start(const std::string& directory, Directories directories) {
   COVE_TRY(auto ends, make_pipe());
   auto pipe = std::make_unique<PackPipe>();
   pipe->out_ = std::move(ends.first);
   pipe->in_ = std::move(ends.second);
-  pipe->thread_ = std::thread([self = pipe.get(), directory] {
-    self->outcome_ = files::pack(directory, self->in_.get(), {});
+  pipe->thread_ = std::thread([self = pipe.get(), directory, directories] {
+    self->outcome_ = files::pack(directory, self->in_.get(), {.only_files = directories == Directories::without});
     self->in_.reset();
   });
   return pipe;

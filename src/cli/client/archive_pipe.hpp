@@ -16,7 +16,10 @@ namespace cove::cli {
 // Packs a local directory into an archive while it is read. No special files, and no links that lead out of it.
 class PackPipe {
  public:
-  static Result<std::unique_ptr<PackPipe>> start(const std::string& directory);  // absolute
+  // `directory` is absolute. Without directories the archive has only files and the links to files.
+  enum class Directories { with, without };
+  static Result<std::unique_ptr<PackPipe>> start(const std::string& directory,
+                                                 Directories directories = Directories::with);
   ~PackPipe();
   // At the end, fails if the packing did.
   Result<std::size_t> read(std::span<char> buffer);

@@ -16,6 +16,7 @@
 #include "cli/client/sandbox_commands.hpp"
 #include "cli/client/template_commands.hpp"
 #include "cli/client/transfer_commands.hpp"
+#include "cli/client/up_commands.hpp"
 #include "cli/console.hpp"
 #include "cli/variable.hpp"
 
@@ -83,6 +84,7 @@ void add_client_commands(App& app, Commands& commands) {
   add_execution_commands(app, commands);
   add_template_commands(app, commands);
   add_transfer_commands(app, commands);
+  add_up_commands(app, commands);
   add_completion_command(app, commands);
 }
 

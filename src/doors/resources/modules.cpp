@@ -42,8 +42,8 @@ http::Response failure_of(const sandbox::ProcessEnd& end) {
 }
 
 Task<Answer> sources(Services& services, http::Exchange& exchange) {
-  COVE_OR_TRY(auto names, fastapi::valid(parse_modules(exchange.request())));
   COVE_OR_TRY(const auto work, co_await begin_work(services, exchange));
+  COVE_OR_TRY(auto names, fastapi::valid(parse_modules(exchange.request())));
   for (const auto& name : names) {
     if (name.empty() || name.starts_with('-')) co_return detail(404, not_there(name));
   }
