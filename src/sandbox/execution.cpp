@@ -96,6 +96,8 @@ Execution::Execution(boost::asio::any_io_executor executor, std::uint64_t id, Ex
 void Execution::push(std::string type, json::object content, std::size_t bytes) {
   held_ += bytes + kEventCost;
   events_.push_back({.sequence = events_.size() + 1, .type = std::move(type), .content = std::move(content)});
+  const auto& event = events_.back();
+  if (watcher_ != nullptr && event.type != "stdout" && event.type != "stderr") watcher_->on_event(event);
   changed_.notify_all();
 }
 
@@ -106,6 +108,7 @@ void Execution::begin() {
 }
 
 void Execution::add_text(std::string_view stream, std::string_view text) {
+  if (watcher_ != nullptr) watcher_->on_text(stream, text);
   const bool out = stream == "stdout";
   auto& kept = out ? kept_out_ : kept_err_;
   auto& lost = out ? truncated_.stdout_bytes : truncated_.stderr_bytes;

@@ -17,6 +17,12 @@ void sweep_files(Services& services) {
   if (*swept > 0) services.log.info(fmt::format("files swept={}", *swept));
 }
 
+void sweep_spool(Services& services) {
+  const auto swept = services.spool.sweep();
+  if (!swept) return log_failure(services, "spooled output cannot be swept", swept.error());
+  if (*swept > 0) services.log.info(fmt::format("spool swept={}", *swept));
+}
+
 void read_callbacks(Services& services) {
   if (const auto read = services.callbacks.remember(); !read)
     log_failure(services, "callbacks cannot be read", read.error());
@@ -41,6 +47,7 @@ Task<> sweep_templates(Services& services) {
 
 Task<> restore(Services& services, keeper::KeeperLink keeper) {
   sweep_files(services);
+  sweep_spool(services);
   read_callbacks(services);
   read_executions(services);
   co_await adopt_sandboxes(services, std::move(keeper));
