@@ -43,6 +43,10 @@ Task<> sweep_templates(Services& services) {
     log_failure(services, "templates cannot be swept", swept.error());
 }
 
+// From now on nobody waits long for the database: all requests are served by this thread.
+constexpr store::Database::Patience kPatience{.patience = std::chrono::milliseconds(500),
+                                              .rest = std::chrono::seconds(2)};
+
 }  // namespace
 
 Task<> restore(Services& services, keeper::KeeperLink keeper) {
@@ -51,6 +55,7 @@ Task<> restore(Services& services, keeper::KeeperLink keeper) {
   read_callbacks(services);
   read_executions(services);
   co_await adopt_sandboxes(services, std::move(keeper));
+  services.store->set_patience(kPatience);
   services.jobs.adopt();  // executions whose processes were found alive go on
   services.tasks.spawn("sweep templates", sweep_templates(services));
   services.registry.pool().open(pool_options(*services.config()));

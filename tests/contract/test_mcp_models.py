@@ -106,7 +106,14 @@ def test_numbers_may_be_texts(today):
 
 def test_a_timeout_names_the_parameter(today):
     result = run(today, "import time; time.sleep(60)", timeout=1)
-    assert result["structuredContent"]["timed_out"] and "timeout" in result["content"][-1]["text"]
+    assert result["structuredContent"]["timed_out"] and "the timeout argument allows more" in result["content"][-1]["text"]
+    result = today.call("run_command", {"command": "sleep 60", "timeout": 1})
+    assert result["structuredContent"]["timed_out"] and "the timeout argument allows more" in result["content"][-1]["text"]
+
+
+def test_help_that_an_interpreter_would_page_is_output(today):
+    stdout = run(today, "len?")["structuredContent"]["stdout"]
+    assert "number of items in a container" in stdout, stdout
 
 
 def test_memory_of_a_session_can_be_chosen(today):

@@ -118,7 +118,8 @@ std::string end_text(const json::object& facts) {
   }
   if (const auto* code = facts.if_contains("exit_code")) text += fmt::format("Exit code: {}", code->as_int64());
   if (facts.at("state") == "running") text += "Still running.";
-  if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool()) text += " (timeout)";
+  if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool())
+    text += " (timeout: the timeout argument allows more)";
   if (const auto* note = facts.if_contains("note"))
     text += fmt::format("\nNote: {}", std::string_view(note->as_string()));
   return text;

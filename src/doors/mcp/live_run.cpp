@@ -132,6 +132,19 @@ int exit_code_of(const RunRecord& record, const json::object& reply, OutputRepor
   return 1;
 }
 
+// What an interpreter would show in a pager: "len?".
+void add_pages(const json::object& reply, OutputReporter& reporter) {
+  const auto* pages = reply.if_contains("payload");
+  if (pages == nullptr || !pages->is_array()) return;
+  for (const auto& page : pages->as_array()) {
+    if (!page.is_object() || text_of(page.as_object(), "source") != "page") continue;
+    const auto* data = page.as_object().if_contains("data");
+    if (data == nullptr || !data->is_object()) continue;
+    const auto text = text_of(data->as_object(), "text/plain");
+    if (!text.empty()) reporter.add(OutputLine::Stream::out, text.ends_with('\n') ? text : text + "\n");
+  }
+}
+
 void judge(const sandbox::ExecutionEnd& end, const Kernel& kernel, OutputReporter& reporter, RunRecord& record) {
   record.duration = end.wall;
   record.oom_kills = end.oom_kills;
@@ -197,6 +210,7 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
     if (call.cancelled()) kernel->cancel(execution, Reason::cancelled);
   }
   const auto& end = *execution->end();
+  add_pages(end.reply, reporter);
   judge(end, *kernel, reporter, outcome.record);
   reporter.finish();
   const auto* touched = end.reply.if_contains("touched");

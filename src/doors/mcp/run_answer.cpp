@@ -133,7 +133,7 @@ class Blocks {
     add_images();
     add_links();
     std::string words = fmt::format("Exit code: {}", exit_code());
-    if (record_.timed_out) words += " (timeout)";
+    if (record_.timed_out) words += " (timeout: the timeout argument allows more)";
     if (!record_.signal.empty()) words += fmt::format(" ({})", record_.signal);
     if (about_.name_session) words += "\nSession: " + about_.session_id;
     if (about_.saved) words += "\nSaved: /workspace/" + about_.filename;
