@@ -21,8 +21,9 @@ run: ## build and serve on 127.0.0.1:8000; says what to try
 test: setup ## every test; make test WORDS="…" runs those whose name or file has one of these words
 	@scripts/test $(WORDS)
 
-asan: setup ## the unit, kernel and command line tests under AddressSanitizer and UBSan
+asan: setup ## every test of a door, of security and of the command line under AddressSanitizer and UBSan; hours
 	@scripts/build asan
+	@scripts/clients
 	@COVE_BUILD=build-asan scripts/test --sanitized
 
 bench: setup build ## Cove beside bubblewrap, tar, docker and jupyter-server, in one run, as ratios

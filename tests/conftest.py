@@ -118,7 +118,7 @@ def fair(bound):
     """A bound on a time, as it can be asked of this machine now: as it is while the cores suffice for all that runs, in proportion longer where
     others want them too. What would go wrong must take more than six times as long, or be told in another way."""
     programs_a_core = os.getloadavg()[0] / len(os.sched_getaffinity(0))
-    return bound * min(max(programs_a_core, 1.0), 6.0)
+    return bound * min(max(programs_a_core, 1.0), 6.0) * (3 if os.environ.get("COVE_TEST_SANITIZED") else 1)
 
 
 def wait_until(happened, patience=10):

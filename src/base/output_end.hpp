@@ -30,7 +30,10 @@ class OutputEnd {
 
   // What follows the beginning: all that came, or the line that says how much is left out, and the last bytes.
   std::string take() {
-    if (seen_ <= room_ || room_ == 0) return std::move(held_);
+    if (seen_ <= room_ || room_ == 0) {
+      left_out_ = seen_ - held_.size();
+      return std::move(held_);
+    }
     std::size_t rest = 0;  // of a character that the beginning ends in
     while (rest < first_.size() && continues(first_[rest])) ++rest;
     // The longer the number in the line, the fewer bytes are left for the end.
@@ -40,7 +43,17 @@ class OutputEnd {
     std::size_t begin = 0;
     while (begin < kMaxRest && continues(held_[begin])) ++begin;
     held_.erase(0, begin);
-    return first_.substr(0, rest) + line_about(seen_ - rest - held_.size()) + held_;
+    left_out_ = seen_ - rest - held_.size();
+    return first_.substr(0, rest) + line_about(left_out_) + held_;
+  }
+  // How many bytes take() left out.
+  [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+  // The same for whoever received `kept` bytes, the line included, of `written`; 0 when nothing is missing.
+  static std::uint64_t left_out(std::uint64_t written, std::uint64_t kept) {
+    if (kept >= written) return 0;
+    std::uint64_t bytes = written - kept;
+    while (bytes < written - kept + line_about(bytes).size()) ++bytes;
+    return bytes;
   }
 
  private:
@@ -60,6 +73,7 @@ class OutputEnd {
   std::string held_;
   std::string first_;
   std::uint64_t seen_ = 0;
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace cove

@@ -167,6 +167,7 @@ struct Mcp {
   std::uint64_t tenant_replay_bytes = 0, max_replay_bytes = 0;  // of streams that can be asked for again
   std::uint32_t tenant_outputs = 0, max_outputs = 0;            // executions whose output can be read again
   std::uint64_t tenant_outputs_bytes = 0, max_outputs_bytes = 0;
+  std::uint64_t output_bytes = 0;  // of one stream of an execution that can be read again
   bool operator==(const Mcp&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "async/deadline.hpp"
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "guest/channel.hpp"
@@ -16,6 +17,7 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+constexpr milliseconds kStoreInterval{500};  // between attempts to store an end
 constexpr std::size_t kBatch = 256U << 10;
 constexpr std::size_t kMaxMessage = 4U << 20;  // of a handler
 constexpr std::size_t kMaxArtifacts = 1000;
@@ -72,6 +74,7 @@ Result<std::shared_ptr<Job>> Jobs::submit(std::shared_ptr<sandbox::Sandbox> sand
   if (of_tenant >= kMaxOfTenant)
     return fail(Errc::quota, fmt::format("this tenant has {} unfinished executions: wait for one to end", of_tenant));
   if (!request.callback_url.empty()) COVE_CHECK(callbacks_.admit(sandbox->tenant(), callbacks));
+  COVE_CHECK(admission_.count(sandbox->tenant(), share));
   store::ExecutionRow row{.id = fmt::format("x{}", SandboxId::random().view()),
                           .sandbox = sandbox->row().id,
                           .sandbox_name = sandbox->name(),
@@ -120,7 +123,8 @@ async::Task<> Jobs::run(std::shared_ptr<Job> job, JobRequest request, sandbox::A
     return job->sandbox->state() == sandbox::State::deleting || job->sandbox->state() == sandbox::State::gone;
   };
   const auto abandoned = [job, gone] { return job->cancelled || gone(); };
-  auto ticket = co_await admission_.enter(job->sandbox->tenant(), share, abandoned, kPatience);
+  auto ticket = co_await admission_.enter(job->sandbox->tenant(), share, abandoned, kPatience,
+                                          sandbox::Admission::Counted::before);
   if (job->cancelled) co_return fail_with(job, guest::Reason::cancelled, "cancelled before it began");
   if (gone()) co_return fail_with(job, guest::Reason::sandbox_gone, "the sandbox ended before it began");
   if (!ticket) co_return fail_with(job, guest::Reason::not_started, ticket.error().message);
@@ -263,12 +267,25 @@ void Jobs::finish(const std::shared_ptr<Job>& job, std::string status, json::obj
   row.status = std::move(status);
   row.ended_unix_ms = unix_millis();
   row.result_json = json::serialize(result);
-  if (const auto written = history_.add(row); !written)
-    log_(fmt::format("execution not stored id={} reason=\"{}\"", row.id, written.error().message));
-  live_.erase(row.id);
   tickets_.erase(row.id);
-  call_back(row);
+  if (!stored(*job)) registry_.tasks().spawn("store an execution", store_later(job));
   job->changed.notify_all();
+}
+
+// False: somebody else holds the database at the moment.
+bool Jobs::stored(const Job& job) {
+  const auto written = history_.add(job.row);
+  if (!written && written.error().code == Errc::unavailable) return false;
+  if (!written) log_(fmt::format("execution not stored id={} reason=\"{}\"", job.row.id, written.error().message));
+  call_back(job.row);
+  live_.erase(job.row.id);
+  return true;
+}
+
+// Until then it is found among those that live.
+async::Task<> Jobs::store_later(std::shared_ptr<Job> job) {
+  do co_await async::sleep_for(kStoreInterval);
+  while (!stored(*job));
 }
 
 void Jobs::call_back(const store::ExecutionRow& row) {

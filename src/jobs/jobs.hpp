@@ -97,6 +97,8 @@ class Jobs {
   async::Task<> watch(std::shared_ptr<Job> job);
   void begun(Job& job, std::chrono::milliseconds timeout);
   void finish(const std::shared_ptr<Job>& job, std::string status, boost::json::object result);
+  bool stored(const Job& job);
+  async::Task<> store_later(std::shared_ptr<Job> job);
   void call_back(const store::ExecutionRow& row);
   void fail_with(const std::shared_ptr<Job>& job, guest::Reason reason, std::string why);
   async::Task<boost::json::array> artifacts_of(std::shared_ptr<sandbox::Sandbox> sandbox, std::int64_t since_unix_ms,

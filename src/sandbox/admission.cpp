@@ -46,6 +46,12 @@ Result<> Admission::spend(Tenant& tenant) {
   return {};
 }
 
+Result<> Admission::count(const std::string& name, Share share) {
+  auto& tenant = tenants_[name];
+  tenant.share = share;
+  return spend(tenant);
+}
+
 Result<> Admission::begin_background(const std::string& name, Share share) {
   auto& tenant = tenants_[name];
   tenant.share = share;
@@ -58,11 +64,12 @@ Result<> Admission::begin_background(const std::string& name, Share share) {
 }
 
 async::Task<Result<Admission::Ticket>> Admission::enter(std::string name, Share share, std::function<bool()> abandoned,
-                                                        std::optional<std::chrono::milliseconds> patience) {
+                                                        std::optional<std::chrono::milliseconds> patience,
+                                                        Counted counted) {
   auto pass = gate_ == nullptr ? std::nullopt : std::optional(gate_->enter());
   auto& tenant = tenants_[name];
   tenant.share = share;
-  if (auto spent = spend(tenant); !spent) co_return tl::unexpected<Error>(spent.error());
+  if (counted == Counted::now) COVE_CO_CHECK(spend(tenant));
   if (tenant.line.empty() && has_room(name, tenant)) {
     ++inside_;
     ++tenant.inside;

@@ -58,11 +58,17 @@ class Admission {
     std::optional<async::Gate::Pass> pass_;
     std::string tenant_;
   };
+  // Counts one execution against the tenant's limit per minute, for one that enters later with Counted::before.
+  // Errc::quota.
+  Result<> count(const std::string& tenant, Share share);
+  enum class Counted : std::uint8_t { now, before };
+
   // Errc::quota when the tenant's limit per minute is reached or the queue is full; Errc::unavailable when no slot
   // became free in time. `abandoned` is polled: true when the caller is gone. `patience`: how long to wait, instead of
   // the time in the options.
   async::Task<Result<Ticket>> enter(std::string tenant, Share share, std::function<bool()> abandoned = {},
-                                    std::optional<std::chrono::milliseconds> patience = {});
+                                    std::optional<std::chrono::milliseconds> patience = {},
+                                    Counted counted = Counted::now);
 
   // For a background process: it takes no slot, but counts against the tenant's limits per minute and at once.
   // Errc::quota.

@@ -98,6 +98,8 @@ void Execution::push(std::string type, json::object content, std::size_t bytes) 
   held_ += bytes + kEventCost;
   events_.push_back(
       {.sequence = next_++, .type = std::move(type), .content = std::move(content), .bytes = bytes + kEventCost});
+  const auto& event = events_.back();
+  if (watcher_ != nullptr && event.type != "stdout" && event.type != "stderr") watcher_->on_event(event);
   changed_.notify_all();
 }
 
@@ -123,6 +125,7 @@ void Execution::begin() {
 }
 
 void Execution::add_text(std::string_view stream, std::string_view text) {
+  if (watcher_ != nullptr) watcher_->on_text(stream, text);
   const bool out = stream == "stdout";
   auto& kept = out ? kept_out_ : kept_err_;
   auto& lost = out ? truncated_.stdout_bytes : truncated_.stderr_bytes;

@@ -68,6 +68,16 @@ struct ExecutionOrder {
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted
 };
 
+// Sees what an execution shows as it comes, also what is over its limits.
+class ExecutionWatcher {
+ public:
+  virtual ~ExecutionWatcher() = default;
+  // Of stdout or stderr; UTF-8.
+  virtual void on_text(std::string_view stream, std::string_view text) = 0;
+  // Every other event.
+  virtual void on_event(const ExecutionEvent& event) = 0;
+};
+
 // One execution in a kernel, or one question to it: events numbered from 1 without gaps, then one end. Holds no more
 // than its limits, so readers may be slow, and any number of them may start at any event.
 class Execution {
@@ -92,6 +102,8 @@ class Execution {
   [[nodiscard]] const Truncated& truncated() const { return truncated_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
   [[nodiscard]] async::Signal& changed() { return changed_; }
+  // Borrowed, until watch(nullptr).
+  void watch(ExecutionWatcher* watcher) { watcher_ = watcher; }
   [[nodiscard]] bool waits_for_input() const { return waits_for_input_; }
 
   // --- For the kernel. `text` is UTF-8; `bytes` is about what the content takes. ---
@@ -119,6 +131,7 @@ class Execution {
   std::uint64_t id_;
   ExecutionLimits limits_;
   async::Signal changed_;
+  ExecutionWatcher* watcher_ = nullptr;
   State state_ = State::queued;
   std::chrono::steady_clock::time_point began_;
   std::deque<ExecutionEvent> events_;

@@ -64,6 +64,26 @@ TEST_F(ExecutionTest, TextThatNobodyHasSeenGrowsTogetherAndWhatWasSeenStays) {
   EXPECT_EQ(text(execution), "abdef");
 }
 
+TEST_F(ExecutionTest, AWatcherSeesEverythingInOrderAlsoWhatIsOverTheLimits) {
+  struct Watcher : ExecutionWatcher {
+    void on_text(std::string_view stream, std::string_view text) override {
+      seen.push_back(fmt::format("{} {}", stream, text.size()));
+    }
+    void on_event(const ExecutionEvent& event) override { seen.push_back(event.type); }
+    std::vector<std::string> seen;
+  } watcher;
+  auto execution = make({.output_bytes = 2048});
+  execution.watch(&watcher);
+  execution.begin();
+  for (int i = 0; i < 3; ++i) execution.add_text("stdout", std::string(5000, 'x'));
+  execution.add("display", {}, 10);
+  execution.add_bytes("stderr", "e\xc3");
+  execution.finish({.status = ExecutionEnd::Status::ok});
+  EXPECT_THAT(watcher.seen, ElementsAre("started", "stdout 5000", "stdout 5000", "stdout 5000", "display", "stderr 1",
+                                        "stderr 3", "end"));
+  execution.watch(nullptr);
+}
+
 TEST_F(ExecutionTest, OneEventOfTextDoesNotGrowForEver) {
   auto execution = make();
   execution.begin();

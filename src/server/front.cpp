@@ -77,7 +77,8 @@ Task<> Front::serve() {
   auto acceptor = acceptor_of(config->listen, std::move(services_.options.listener));
   config::Endpoint bound = config->listen;
   bound.port = acceptor.local_endpoint().port();
-  services_.log.info(fmt::format("serving on http://{} sandboxes={} keys={}", bound.text(), services_.registry.size(),
+  services_.log.info(fmt::format("serving on http://{} sandboxes={} keys=\"{}\"", bound.text(),
+                                 services_.registry.size(),
                                  services_.options.needs_keys ? "required" : "not required"));
   if (const auto missing = keeper::not_enforced(services_.registry.enforcement()); !missing.empty())
     services_.log.warn(fmt::format("this host does not enforce every limit of a sandbox missing={} reason={}",

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
+#include <cmath>
 
 #include "base/clock.hpp"
 #include "base/log_fields.hpp"
@@ -32,7 +33,7 @@ boost::json::value json_of(const LogField& field) {
     return whole;
   double number = 0;
   const auto read = std::from_chars(field.value.data(), end, number, std::chars_format::fixed);
-  if (read.ec == std::errc() && read.ptr == end) return number;
+  if (read.ec == std::errc() && read.ptr == end && std::isfinite(number)) return number;
   return boost::json::string(field.value);
 }
 
@@ -41,7 +42,12 @@ std::string json_line(const std::string& stamp, std::string_view level, std::str
   boost::json::object object{
       {"time", stamp}, {"level", level}, {"message", line.words.empty() ? "request" : line.words}};
   for (const auto& field : line.fields) object[field.key] = json_of(field);
-  return boost::json::serialize(object) + "\n";
+  // Boost would write 11.3 as 1.13E1.
+  std::string out;
+  for (const auto& [name, value] : object)
+    out += fmt::format("{}{}:{}", out.empty() ? '{' : ',', boost::json::serialize(boost::json::value(name)),
+                       value.is_double() ? fmt::format("{}", value.as_double()) : boost::json::serialize(value));
+  return out + "}\n";
 }
 
 std::string line_of(const config::Log& options, std::string_view level, std::string_view message) {

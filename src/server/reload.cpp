@@ -24,6 +24,7 @@ void apply(Services& services) {
   services.admission.set_options(admission_options(*config, services.registry));
   services.slots.set_options(slot_options(*config));
   services.files.set_options(file_options(*config, services.files_disk));
+  services.spool.set_reserve(file_options(*config, services.files_disk).reserve_bytes);
   services.registry.set_max_sandboxes(config->max_sandboxes);
   services.registry.pool().open(pool_options(*config));
   services.server.reload(http_options(*config));

@@ -17,6 +17,12 @@ void sweep_files(Services& services) {
   if (*swept > 0) services.log.info(fmt::format("files swept={}", *swept));
 }
 
+void sweep_spool(Services& services) {
+  const auto swept = services.spool.sweep();
+  if (!swept) return log_failure(services, "spooled output cannot be swept", swept.error());
+  if (*swept > 0) services.log.info(fmt::format("spool swept={}", *swept));
+}
+
 void read_callbacks(Services& services) {
   if (const auto read = services.callbacks.remember(); !read)
     log_failure(services, "callbacks cannot be read", read.error());
@@ -37,13 +43,19 @@ Task<> sweep_templates(Services& services) {
     log_failure(services, "templates cannot be swept", swept.error());
 }
 
+// From now on nobody waits long for the database: all requests are served by this thread.
+constexpr store::Database::Patience kPatience{.patience = std::chrono::milliseconds(500),
+                                              .rest = std::chrono::seconds(2)};
+
 }  // namespace
 
 Task<> restore(Services& services, keeper::KeeperLink keeper) {
   sweep_files(services);
+  sweep_spool(services);
   read_callbacks(services);
   read_executions(services);
   co_await adopt_sandboxes(services, std::move(keeper));
+  services.store->set_patience(kPatience);
   services.jobs.adopt();  // executions whose processes were found alive go on
   services.tasks.spawn("sweep templates", sweep_templates(services));
   services.registry.pool().open(pool_options(*services.config()));

@@ -1,5 +1,7 @@
 #include "server/services.hpp"
 
+#include <fcntl.h>
+
 namespace cove::server {
 namespace {
 
@@ -19,6 +21,10 @@ sandbox::Registry::Options registry_options(const FrontOptions& options, const c
                 return sandbox::RaisableLimits{.disk_bytes = config->sandbox.max_disk_bytes,
                                                .pids = config->sandbox.max_pids};
               }};
+}
+
+UniqueFd duplicate(int fd) {
+  return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
 http::Router routes_of(Services& services) {
@@ -77,6 +83,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       installs(loop.get_executor(), registry, outbound, install_options(*config()),
                [this](std::string_view line) { log.warn(line); }),
       files_disk(disk_of_files(options.files.get(), options.directory)),
+      spool(duplicate(options.files.get()), file_options(*config(), files_disk).reserve_bytes),
       files(*store, std::move(options.files), file_options(*config(), files_disk)),
       meter(metrics.registry()),
       listeners(loop.get_executor(), tasks, [this]() -> http::Server& { return server; }),
@@ -90,7 +97,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
       workspace_door{core, outbound},
       jupyter_door(core),
-      mcp_door{core, installs},
+      mcp_door{core, installs, spool},
       mcp_service(loop.get_executor(), mcp_door),
       mcp_endpoint(loop.get_executor(), {.core = core, .service = mcp_service}),
       operator_door{.healthy = [this] { return !gate.closed() && !registry.keeper_lost(); },

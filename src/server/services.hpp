@@ -57,6 +57,7 @@ struct Services {
   jobs::Jobs jobs;
   packages::Installs installs;
   FilesDisk files_disk;
+  store::Spool spool;  // long output; in the directory of the files
   store::FileStore files;
   doors::execute::Meter meter;
   listeners::Listeners listeners;

@@ -10,9 +10,6 @@
 namespace cove::store {
 namespace {
 
-// Every transaction of ours is short, here and in `cove key` beside a server: who waits this long waits for a program
-// that was stopped in the middle of one, or for somebody else's.
-constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::milliseconds kMaxPause{10};
 
 // The low byte is the kind of failure, the rest its detail.
@@ -79,27 +76,58 @@ bool is_busy(int code) {
   return kind(code) == SQLITE_BUSY || kind(code) == SQLITE_LOCKED;
 }
 
-// SQLite asks before each further attempt; `count` is how many it has made.
-int wait_for_others(void* /*nothing*/, int count) {
-  if (count * kMaxPause >= kPatience) return 0;
-  std::this_thread::sleep_for(std::min(std::chrono::milliseconds(count + 1), kMaxPause));
-  return 1;
+}  // namespace
+
+// Every transaction of ours is short, here and in `cove key` beside a server: who waits long waits for a program that
+// was stopped in the middle of one, or for somebody else's.
+class Database::Waiting {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void set(Patience patience) { patience_ = patience; }
+  void start() {
+    const auto now = Clock::now();
+    until_ = now < resting_until_ ? now : now + patience_.patience;
+  }
+  // Sleeps a moment, if there is one left.
+  bool wait(std::chrono::milliseconds pause) {
+    const auto now = Clock::now();
+    if (now >= until_) return false;
+    std::this_thread::sleep_until(std::min(now + pause, until_));
+    return true;
+  }
+  void give_up() {
+    const auto now = Clock::now();
+    if (now >= resting_until_) resting_until_ = now + patience_.rest;
+  }
+
+  // SQLite asks before each further attempt; `count` is how many it has made.
+  static int ask(void* self, int count) {
+    return static_cast<Waiting*>(self)->wait(std::min(std::chrono::milliseconds(count + 1), kMaxPause)) ? 1 : 0;
+  }
+
+ private:
+  Patience patience_;
+  Clock::time_point until_;
+  Clock::time_point resting_until_;
+};
+
+void Database::set_patience(Patience patience) {
+  waiting_->set(patience);
+}
+
+void Database::start_waiting() {
+  waiting_->start();
 }
 
 // Where SQLite does not ask (the change to WAL, the recovery of a log, the last one to close the file) it is called
-// again, by us. `call` returns SQLite's code.
-template <typename Call>
-int patiently(Call call) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  int code = call();
-  while (is_busy(code) && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    code = call();
-  }
-  return code;
+// again, by us.
+bool Database::goes_on(int code) {
+  if (!is_busy(code)) return false;
+  if (waiting_->wait(std::chrono::milliseconds(2))) return true;
+  waiting_->give_up();
+  return false;
 }
-
-}  // namespace
 
 bool broken(const Error& error) {
   return error.sys_errno == kBrokenErrno;
@@ -111,6 +139,7 @@ void Database::Close::operator()(sqlite3* handle) const {
 
 Result<Database> Database::open(const std::string& path) {
   Database database;
+  database.waiting_ = std::make_shared<Waiting>();
   sqlite3* handle = nullptr;
   const int opened = sqlite3_open_v2(
       path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
@@ -122,7 +151,7 @@ Result<Database> Database::open(const std::string& path) {
     error.message = fmt::format("open {}: {}", path, error.message);
     return tl::unexpected<Error>(std::move(error));
   }
-  sqlite3_busy_handler(handle, wait_for_others, nullptr);
+  sqlite3_busy_handler(handle, Waiting::ask, database.waiting_.get());
   // A file that someone else may have written cannot make us run what it brings along.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -190,14 +219,14 @@ Result<> Statement::begin() {
     return sqlite3_prepare_v3(database_.handle(), sql_.data(), static_cast<int>(sql_.size()), SQLITE_PREPARE_PERSISTENT,
                               &prepared, nullptr);
   };
-  if (patiently(prepare) != SQLITE_OK) return tl::unexpected<Error>(database_.error());
+  if (database_.patiently(prepare) != SQLITE_OK) return tl::unexpected<Error>(database_.error());
   statement_.reset(prepared);
   return {};
 }
 
 Result<bool> Statement::step() {
   // One that has given a row is never busy: to begin again repeats nothing.
-  const int stepped = patiently([&] {
+  const int stepped = database_.patiently([&] {
     const int code = sqlite3_step(statement_.get());
     if (is_busy(code)) sqlite3_reset(statement_.get());
     return code;

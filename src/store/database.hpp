@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -43,10 +44,31 @@ class Database {
   [[nodiscard]] Error error() const;
   [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
 
+  // How long calls wait for another program that holds the database. One that waited in vain is followed by a `rest`,
+  // in which calls fail at once: so the caller's thread stands still for at most patience of every patience + rest.
+  struct Patience {
+    std::chrono::milliseconds patience{10'000};
+    std::chrono::milliseconds rest{0};
+  };
+  void set_patience(Patience patience);
+  // Makes a call that returns SQLite's code, again for as long as the database is held and patience lasts.
+  template <typename Call>
+  int patiently(Call call) {
+    start_waiting();
+    int code = call();
+    while (goes_on(code)) code = call();
+    return code;
+  }
+
  private:
+  class Waiting;
+  void start_waiting();
+  bool goes_on(int code);
+
   struct Close {
     void operator()(sqlite3* handle) const;
   };
+  std::shared_ptr<Waiting> waiting_;  // SQLite has its address; outlives the handle
   std::unique_ptr<sqlite3, Close> handle_;
 };
 

@@ -57,6 +57,9 @@ class Store {
     return database_.together(std::move(work));
   }
 
+  // How long calls wait for another program that holds the database.
+  void set_patience(Database::Patience patience) { database_.set_patience(patience); }
+
   // Changes when another connection has written, such as `cove key revoke`. Writes of this object do not change it.
   Result<std::int64_t> data_version();
   // What was moved aside on opening, as a sentence for the log; empty when nothing was.

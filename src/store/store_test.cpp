@@ -296,7 +296,7 @@ TEST(Store, WaitsForNobodyForEver) {
   auto ours = Database::open(dir.file());
   auto other = Database::open(dir.file());
   ASSERT_TRUE(ours && other);
-  ASSERT_TRUE(ours->run("PRAGMA busy_timeout = 1"));
+  ours->set_patience({.patience = std::chrono::milliseconds(1)});
   SandboxTable table(*ours);
   ASSERT_TRUE(other->run("BEGIN IMMEDIATE"));
   const auto done = table.insert(sandbox("a"));
@@ -304,6 +304,34 @@ TEST(Store, WaitsForNobodyForEver) {
   EXPECT_EQ(done.error().code, Errc::unavailable);
   ASSERT_TRUE(other->run("ROLLBACK"));
   EXPECT_TRUE(table.insert(sandbox("a")));
+}
+
+TEST(Store, StandsStillForAPartOfTheTimeOnlyWhileAnotherProgramHoldsTheDatabase) {
+  const TestDirectory dir;
+  ASSERT_NE(dir.open(), nullptr);
+  auto ours = Database::open(dir.file());
+  auto other = Database::open(dir.file());
+  ASSERT_TRUE(ours && other);
+  SandboxTable table(*ours);
+  ours->set_patience({.patience = std::chrono::milliseconds(200), .rest = std::chrono::milliseconds(600)});
+  ASSERT_TRUE(other->run("BEGIN IMMEDIATE"));
+  using Clock = std::chrono::steady_clock;
+  std::vector<Clock::duration> waits;
+  for (int i = 0; i < 50; ++i) {
+    const auto since = Clock::now();
+    const auto done = table.insert(sandbox("a"));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::unavailable);
+    waits.push_back(Clock::now() - since);
+  }
+  EXPECT_GE(waits.front(), std::chrono::milliseconds(190));
+  EXPECT_LT(*std::max_element(waits.begin() + 1, waits.end()), std::chrono::milliseconds(100)) << "they fail at once";
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  const auto since = Clock::now();
+  EXPECT_FALSE(table.insert(sandbox("a")));
+  EXPECT_GE(Clock::now() - since, std::chrono::milliseconds(190)) << "then one waits again";
+  ASSERT_TRUE(other->run("ROLLBACK"));
+  EXPECT_TRUE(table.insert(sandbox("a"))) << "also while others fail at once";
 }
 
 // Fills a store on a disk of its own. 0: every failure was the right one, and all was well once there was room again.

@@ -62,6 +62,7 @@ def test_who_waits_as_long_as_they_are_told_is_let_in(keyed):
     assert bound.put(at("s"), {}).status == 200
     ways = {"exec": lambda: bound.post(at("s", "exec"), {"cmd": ["true"]}), "execute": lambda: bound.post("/v1/execute", {"code": "1", "timeout_ms": 20000}),
             "handler": lambda: bound.post("/workspace/se/v2/execute_code", {"language": "python", "handler_code": "def handler(event):\n    return 1", "event": {}})}
+    ways["execution"] = lambda: bound.post(at("s", "executions"), {"code": "1"})
     while (answer := ways["exec"]()).status == 200:
         pass
     for name, ask in ways.items():
@@ -70,7 +71,18 @@ def test_who_waits_as_long_as_they_are_told_is_let_in(keyed):
         wait = int(answer.headers["Retry-After"])
         assert 2 <= wait <= 3, (name, answer.headers["Retry-After"])
         time.sleep(wait)
-        assert ask().status == 200, name
+        assert ask().status in (200, 201), name
+
+
+def test_an_execution_over_the_limit_a_minute_is_refused_at_once_and_counted_once(keyed):
+    bound, _ = keyed("--executions-per-minute", "3")
+    assert bound.put(at("s"), {}).status == 200
+    started = [bound.post(at("s", "executions"), {"code": "print(1)"}) for _ in range(3)]
+    assert [answer.status for answer in started] == [201] * 3
+    assert refused(bound.post(at("s", "executions"), {"code": "print(1)"})) and refused(bound.post(at("s", "exec"), {"cmd": ["true"]}))
+    for answer in started:
+        assert bound.get(at("s", f"executions/{answer.json['id']}?wait=30")).json["status"] == "completed"
+    assert len(bound.get(at("s", "executions")).json["executions"]) == 3, "one that was refused is in no list"
 
 
 def test_no_more_at_once_than_the_key_allows_the_rest_waits(keyed):

@@ -1,6 +1,7 @@
 """cove kernel: code in an interpreter that keeps its state."""
 import json
 
+import pytest
 from conftest import started, wait_until
 from server import at
 from terminal import terminal
@@ -67,8 +68,14 @@ def test_pictures_are_saved_and_nothing_is_overwritten(cli, sandbox, workdir):
         assert (workdir / "plots" / f"figure-{number}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_kernel_of_another_language(cli, sandbox):
-    assert cli("kernel", "create", sandbox, "--language", "javascript").out == "k1\n"
+def test_help_that_python_would_page_is_printed(cli, sandbox):
+    cli("kernel", "create", sandbox)
+    assert "number of items in a container" in cli("kernel", "exec", sandbox, "k1", "-c", "?len").out
+
+
+@pytest.mark.parametrize("option", ["--language", "--lang"])
+def test_a_kernel_of_another_language(cli, sandbox, option):
+    assert cli("kernel", "create", sandbox, option, "javascript").out == "k1\n"
     assert cli("kernel", "exec", sandbox, "k1", "-c", "[1, 2].map(x => x * 2).join()").out == "'2,4'\n"
     assert cli("kernel", "create", sandbox, "--language", "cobol").status == 1
 

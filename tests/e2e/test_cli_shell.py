@@ -29,6 +29,15 @@ def test_a_shell_with_a_terminal_and_the_callers_size(server, sandbox):
     assert server.get(f"/v1/sandboxes/{sandbox}/processes").json["processes"] == [], "nothing is left of it"
 
 
+def test_the_prompt_says_where_one_is(server, sandbox):
+    with shell(server, sandbox) as term:
+        term.until(f"cove@{sandbox}:/workspace$ ".encode())
+        term.type(b"cd /tmp\n")
+        term.until(f"cove@{sandbox}:/tmp$ ".encode())
+        term.type(b"exit 0\n")
+        assert term.wait() == 0
+
+
 def test_the_window_may_change(server, sandbox):
     with shell(server, sandbox, "sh") as term:
         term.type(b"stty size\n")

@@ -1,5 +1,6 @@
 """What the server's log says: fields that programs can read, and the life of sandboxes."""
 import json
+import re
 import signal
 import threading
 
@@ -28,6 +29,17 @@ def test_a_request_is_logged_with_fields(logged):
     assert wait_until(lambda: found(logged, "request", target="/nope"))
     line = found(logged, "request", target="/nope")[0]
     assert line["status"] == 404 and line["method"] == "GET" and isinstance(line["ms"], (int, float)) and line["agent"] == 'a "quoted" agent=1' and line["level"] == "info"
+
+
+def test_every_field_of_the_first_line_is_one(logged):
+    first = lines(logged)[0]
+    assert first["message"] == f"serving on http://127.0.0.1:{logged.port}" and first["keys"] == "not required" and first["sandboxes"] == 0
+
+
+def test_numbers_are_as_people_write_them(logged):
+    logged.get("/nope")
+    assert wait_until(lambda: '"ms":' in logged.log)
+    assert not [line for line in logged.log.splitlines() if re.search(r'"ms":[-0-9.]*[eE]', line)]
 
 
 def test_the_life_of_a_sandbox_is_logged(logged):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import resource
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from conftest import COVE, wait_until
 from hostile import Tenant, bounded_memory, front, make_key, memory_kib, metric, server_with_tenants
-from server import Server, at, parse_answer
+from server import Server, at, new_id, parse_answer
 
 MIB = 1 << 20
 
@@ -321,3 +322,38 @@ def test_processes_in_the_background_count_as_executions():
         assert 1 <= int(refused[-1].headers["Retry-After"]) <= 12
     finally:
         server.close()
+
+
+def test_a_program_that_holds_the_database_stops_nobody_who_needs_no_write(fresh_server):
+    """SQLite has one writer: whoever holds it makes the server's writes fail after half a second, then at once for two."""
+    server = fresh_server()
+    server.create("there")
+    database = next(pathlib.Path(server.state_dir).rglob("cove.db"))
+    holder = sqlite3.connect(database, isolation_level=None)
+    job = at("there", "executions/" + server.post(at("there", "executions"), {"code": "import time; time.sleep(2); print(41 + 1)"}).json["id"])
+    assert wait_until(lambda: server.get(job).json["status"] == "running")
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        waits, refused, until = [], 0, time.monotonic() + 6
+        while time.monotonic() < until:
+            refused += server.put(at(new_id()), {}).status == 503
+            since = time.monotonic()
+            assert server.get("/healthz").status == 200
+            waits.append(time.monotonic() - since)
+        assert refused >= 5
+        assert max(waits) < 2, max(waits)
+        began = time.monotonic()
+        answers = [server.put(at(new_id()), {}) for _ in range(5)]
+        assert all(answer.status == 503 and "another program holds it" in answer.json["error"] for answer in answers), answers
+        assert time.monotonic() - began < 4, "not one patience each"
+        ended = server.get(job).json
+        assert (ended["status"], ended["stdout"]) == ("completed", "42\n"), "what ended meanwhile can be asked for"
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
+    assert wait_until(lambda: server.put(at(new_id()), {}).status == 200)
+    assert server.out("there", "echo alive") == "alive\n"
+    time.sleep(1.5)  # an end that could not be stored is stored later
+    server.kill9()
+    server.start()
+    assert (server.get(job).json["status"], server.get(job).json["stdout"]) == ("completed", "42\n")

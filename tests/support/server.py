@@ -29,6 +29,12 @@ def new_id(prefix="t"):
     return f"{prefix}-{uuid.uuid4().hex[:12]}"
 
 
+def sanitizer_report(text):
+    """Of a sanitized build: what it found. The process that it found it in has ended, and another has taken its place."""
+    found = re.search(r"(ERROR: (Address|Leak)Sanitizer|runtime error: ).*", text, re.DOTALL)
+    return found[0][:6000] if found else None
+
+
 class Answer:
     """A whole answer to one request."""
 
@@ -149,9 +155,11 @@ class Server:
         finally:
             # Shown by pytest when the test failed.
             print("".join(line for line in self.log.splitlines(True) if " id=req_" not in line)[-6000:])
+            report = sanitizer_report(self.log)
             shutil.rmtree(self.directory, ignore_errors=True)
         if failure:
             raise failure
+        assert not report, report
 
     def discard(self):
         """Of one that could not start: it has made nothing that another start would have to end."""

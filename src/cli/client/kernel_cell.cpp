@@ -106,7 +106,10 @@ class Cell {
       if (!*event) return fail(Errc::unavailable, "the server closed the stream before the code ended");
       COVE_TRY(auto object, object_of((*event)->data));
       const auto type = text_of(object, "type");
-      if (type == "end") return object;
+      if (type == "end") {
+        COVE_CHECK(show_pages(object));
+        return object;
+      }
       if (type == "input_request")
         COVE_CHECK(answer(object));
       else
@@ -154,6 +157,18 @@ class Cell {
     COVE_TRY(const bool saved, save(data->as_object()));
     if (saved && !data->as_object().contains("text/plain")) return {};
     return put_line(text_of(data->as_object(), "text/plain"));
+  }
+
+  // What an interpreter would show in a pager: "len?".
+  static Result<> show_pages(const json::object& end) {
+    const auto* pages = end.if_contains("payload");
+    if (pages == nullptr || !pages->is_array()) return {};
+    for (const auto& page : pages->as_array()) {
+      if (!page.is_object() || text_of(page.as_object(), "source") != "page") continue;
+      const auto* data = page.as_object().if_contains("data");
+      if (data != nullptr && data->is_object()) COVE_CHECK(put_line(text_of(data->as_object(), "text/plain")));
+    }
+    return {};
   }
 
   Result<bool> save(const json::object& data) {

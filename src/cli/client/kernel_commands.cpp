@@ -230,7 +230,7 @@ void add_kernel_commands(App& app, Commands& commands) {
     auto* command = all->add_subcommand("create", "Start a kernel and print its id");
     const auto a = std::make_shared<CreateArguments>();
     command->add_option("id", a->id, "Sandbox id")->required();
-    command->add_option("-l,--language", a->language, "python or javascript (default: python)");
+    command->add_option("-l,--language,--lang", a->language, "python or javascript (default: python)");
     again(command->add_option("-e,--env", a->environment, "Environment variable NAME=VALUE; repeatable"));
     describe(*command, *a, "ID");
     commands.push_back({command, [a](const AfterDashes&) {

@@ -212,9 +212,12 @@ int with_hint(const ExecArguments& arguments, int status) {
   return status;
 }
 
-// bash where there is one, for its keys and its history.
-Words usual_shell() {
-  return {"sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i"};
+// bash where there is one, for its keys and its history. The prompt says which sandbox this is: all have one host name.
+Words usual_shell(std::string_view id) {
+  constexpr std::string_view kStart =
+      "command -v bash >/dev/null 2>&1 && export PS1=\"$USER@$0:\\w\\$ \" && exec bash -i; "
+      "export PS1=\"$USER@$0\\$ \"; exec sh -i";
+  return {"sh", "-c", std::string(kStart), std::string(id)};
 }
 
 struct LogArguments : ClientOptions {
@@ -337,7 +340,7 @@ void add_process_commands(App& app, Commands& commands) {
     describe(*command, *a, "ID [CMD…]");
     commands.push_back({command, [a, command, words](const AfterDashes& after) {
                           a->command = words(command, after);
-                          if (a->command.empty()) a->command = usual_shell();
+                          if (a->command.empty()) a->command = usual_shell(a->id);
                           a->terminal = true;
                           return exec(*a);
                         }});

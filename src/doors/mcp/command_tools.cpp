@@ -66,7 +66,7 @@ Result<CommandRequest> parse(const ToolContext& context, const json::object& arg
   return request;
 }
 
-run::Spec spec_of(CommandRequest request, const Call& call) {
+run::Spec spec_of(CommandRequest request, const Call& call, std::uint64_t max_output) {
   auto variables = trace_variables(call);
   variables.insert(variables.end(), request.variables.begin(), request.variables.end());
   run::Spec spec{.code = run::Command{.argv = {"bash", "-c", std::move(request.command)}},
@@ -76,7 +76,8 @@ run::Spec spec_of(CommandRequest request, const Call& call) {
   if (request.background)
     spec.process.kind = sandbox::ProcessKind::background;
   else
-    spec.process.output_limit = kMaxOutput, spec.process.kept = wire::Kept::both_ends;
+    spec.process.output_limit = max_output, spec.process.kept = wire::Kept::both_ends,
+    spec.process.delivery = sandbox::Delivery::everything;
   return spec;
 }
 
@@ -117,36 +118,36 @@ std::string end_text(const json::object& facts) {
   }
   if (const auto* code = facts.if_contains("exit_code")) text += fmt::format("Exit code: {}", code->as_int64());
   if (facts.at("state") == "running") text += "Still running.";
-  if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool()) text += " (timeout)";
+  if (const auto* late = facts.if_contains("timed_out"); late != nullptr && late->as_bool())
+    text += " (timeout: the timeout argument allows more)";
   if (const auto* note = facts.if_contains("note"))
     text += fmt::format("\nNote: {}", std::string_view(note->as_string()));
   return text;
 }
 
 json::object finished(ToolContext& context, const Call& call, const Session& session, const sandbox::Process& process,
-                      RunRecord output) {
-  const auto& end = *process.end();
-  const bool out_cut = end.out_bytes > kMaxOutput;
-  const bool err_cut = end.err_bytes > kMaxOutput;
-  auto out = replace_invalid_utf8(output.out);
-  auto err = replace_invalid_utf8(output.err);
-  json::object facts{{"session_id", session.id}, {"truncated", {{"stdout", out_cut}, {"stderr", err_cut}}}};
-  const auto shares = share(out.size(), err.size(), context.services.config()->mcp.answer_bytes);
-  if (!reads_old_form(call) && (out.size() > shares.first || err.size() > shares.second)) {
-    const auto id = RecentOutputs::new_id();
-    facts["execution_id"] = id;
-    out = excerpt(out, shares.first, execution_uri(id, "stdout"));
-    err = excerpt(err, shares.second, execution_uri(id, "stderr"));
-    output.out_truncated = out_cut;
-    output.err_truncated = err_cut;
-    keep_output(context, call, id, std::move(output));
+                      const RunRecord& output) {
+  const auto& kept = *output.kept;
+  const StreamText whole_out(output.out);
+  const StreamText whole_err(output.err);
+  auto out = all_of(whole_out);
+  auto err = all_of(whole_err);
+  if (!reads_old_form(call)) {
+    const auto shares = share(whole_out.size(), whole_err.size(), context.services.config()->mcp.answer_bytes);
+    out = excerpt(whole_out, shares.first, execution_uri(kept.id(), "stdout"), kept.out.left_out());
+    err = excerpt(whole_err, shares.second, execution_uri(kept.id(), "stderr"), kept.err.left_out());
   }
-  facts["stdout"] = std::move(out);
-  facts["stderr"] = std::move(err);
+  json::object facts{{"session_id", session.id}, {"truncated", {{"stdout", out.cut}, {"stderr", err.cut}}}};
+  if (out.cut || err.cut) {
+    facts["execution_id"] = kept.id();
+    context.outputs.keep(output.kept);
+  }
+  facts["stdout"] = std::move(out.text);
+  facts["stderr"] = std::move(err.text);
   add_end(facts, process);
   auto text = end_text(facts);
-  if (out_cut || err_cut)
-    text += fmt::format("\nOutput was cut after {} bytes: redirect it to a file and read the file.", kMaxOutput);
+  if (kept.out.left_out() + kept.err.left_out() > 0)
+    text += "\nNot all of the output is kept: redirect it to a file and read the file.";
   return answer(text + "\nSession: " + session.id, std::move(facts));
 }
 
@@ -169,7 +170,7 @@ bool failed_to_start(const sandbox::Process& process) {
 Task<Or<>> run_in_background(ToolContext& context, Call& call, const Session& session, CommandRequest request) {
   if (const auto allowed = run::admit_background(context.services, principal_of(call)); !allowed)
     co_return tool_error(allowed.error().message);
-  auto spec = spec_of(std::move(request), call);
+  auto spec = spec_of(std::move(request), call, 0);
   spec.process.abandoned = [&call] { return call.cancelled(); };
   const auto started = co_await run::start(session.sandbox, std::move(spec));
   if (!started) co_return tool_error(started.error().message);
@@ -186,13 +187,15 @@ Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments)
   if (request->background) co_return co_await run_in_background(context, call, *session, std::move(*request));
   const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
-  auto run = co_await run::Run::begin(caller_of(call), session->sandbox, spec_of(std::move(*request), call));
+  auto spec = spec_of(std::move(*request), call, context.services.config()->mcp.output_bytes);
+  auto run = co_await run::Run::begin(caller_of(call), session->sandbox, std::move(spec));
   if (!run) co_return tool_error(run.error().message);
   if (failed_to_start(*run->process())) co_return not_started(*run->process());
   RunRecord output;
-  OutputReporter reporter(call, output, kMaxOutput, "run_command");
+  OutputReporter reporter(call, output, begin_output(context, call), kMaxOutput, "run_command");
   co_await read_to_end(*run, reporter);
-  co_return finished(context, call, *session, *run->process(), std::move(output));
+  reporter.finish(RecentOutputs::Output::Written{.out = run->end().out_bytes, .err = run->end().err_bytes});
+  co_return finished(context, call, *session, *run->process(), output);
 }
 
 // --- background processes

@@ -96,6 +96,7 @@ Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
   if (!session) co_return tool_error(session.error().message);
   const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
+  request->kept = begin_output(context, call);
   RunAnswer about{.profile = profile_for(context, call),
                   .max_text = context.services.config()->mcp.answer_bytes,
                   .language = request->language,
@@ -104,16 +105,15 @@ Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
                   .saved = request->save,
                   .session_id = session->id,
                   .name_session = *name || call.connection.empty(),
-                  .execution_id = RecentOutputs::new_id()};
+                  .execution_id = request->kept->id()};
   auto record = co_await run(context.services, call, *session, std::move(*request));
   if (!record) co_return tool_error("Execution failed: " + record.error().message);
   if (record->not_started)
     record->notes.back() += fmt::format("; {} needs the package {} on the server's host or in the sandbox template",
                                         about.language.name, about.language.package);
   if (!session->note.empty()) record->notes.insert(record->notes.begin(), session->note);
-  auto answer = answer_of(about, *record);
-  keep_output(context, call, about.execution_id, std::move(*record));
-  co_return answer;
+  if (record->kept) context.outputs.keep(record->kept);
+  co_return answer_of(about, *record);
 }
 
 json::object input_schema(const config::Languages& languages) {
@@ -180,11 +180,11 @@ std::string description(const config::Config& config) {
       "between calls, and files that a run writes are returned as links. Without session_id, calls go to the "
       "connection's own session; pass a session_id to return to a session later (it ends after {} minutes without "
       "use). There is no network. A run may take {} seconds unless timeout is set, at most {}. Of long output the "
-      "beginning and the end are returned; {} per stream are kept to be read. Write larger output to a file.",
+      "beginning and the end are returned, and a link to all of it, up to {} of each stream.",
       std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.mcp.timeout).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.exec.max_timeout).count(),
-      format_size(config.exec.output_limit_bytes));
+      format_size(config.mcp.output_bytes));
 }
 
 }  // namespace

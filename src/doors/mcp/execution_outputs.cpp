@@ -19,15 +19,19 @@ constexpr std::string_view kOutputScheme = "execution://";
 constexpr std::size_t kMaxOutputPart = std::size_t{4} << 20;  // in one answer, so that clients can read it as one line
 
 // Of "offset=N"; 0 of "". nullopt for anything else.
-std::optional<std::size_t> offset_of(std::string_view query) {
+std::optional<std::uint64_t> offset_of(std::string_view query) {
   constexpr std::string_view kName = "offset=";
   if (query.empty()) return 0;
   if (!query.starts_with(kName)) return std::nullopt;
   query.remove_prefix(kName.size());
-  std::size_t value = 0;
+  std::uint64_t value = 0;
   const auto [end, failed] = std::from_chars(query.data(), query.data() + query.size(), value);
   if (query.empty() || failed != std::errc() || end != query.data() + query.size()) return std::nullopt;
   return value;
+}
+
+std::string why(const RecentOutputs::Stream& stream) {
+  return stream.refusal().empty() ? "more was written than is kept of one stream (mcp.output_size)" : stream.refusal();
 }
 
 }  // namespace
@@ -44,7 +48,7 @@ json::array ExecutionOutputs::templates() const {
                                {"title", fmt::format("Whole {} of an execution", stream)},
                                {"description",
                                 "The output of a recent run, kept for up to an hour. Of more than 4 MiB the first "
-                                "part; _meta of the answer has the URI of the next"},
+                                "part; _meta of the answer has the URI of the next, and how much is not kept"},
                                {"mimeType", "text/plain"}});
   }
   return all;
@@ -65,16 +69,22 @@ Task<Or<json::array>> ExecutionOutputs::read(Call& call, std::string uri) {
     co_return tl::unexpected<Fault>(no_resource(call, uri));
   const auto& whole = stream == "stdout" ? output->out : output->err;
   if (*offset > whole.size()) co_return tl::unexpected<Fault>(no_resource(call, uri));
-  auto bytes = whole.substr(*offset, kMaxOutputPart);
-  const bool more = *offset + bytes.size() < whole.size();
-  if (more) bytes.resize(bytes.size() - unfinished_utf8(bytes));
-  const auto next = *offset + bytes.size();
-  auto content = content_of(uri, "text/plain", std::move(bytes));
+  auto bytes = whole.read(*offset, kMaxOutputPart);
+  if (!bytes)
+    co_return cove::mcp::fault(cove::mcp::Code::internal, "The output cannot be read: " + bytes.error().message);
+  const bool more = *offset + bytes->size() < whole.size();
+  if (more) bytes->resize(bytes->size() - unfinished_utf8(*bytes));
+  const auto next = *offset + bytes->size();
+  auto content = content_of(uri, "text/plain", std::move(*bytes));
+  json::object meta;
   if (more || *offset > 0) {
     json::object place{{"offset", *offset}, {"size", whole.size()}};
     if (more) place["next"] = fmt::format("{}?offset={}", execution_uri(id, stream), next);
-    content["_meta"] = {{"cove/part", std::move(place)}};
+    meta["cove/part"] = std::move(place);
   }
+  if (whole.left_out() > 0)
+    meta["cove/left-out"] = {{"bytes", whole.left_out()}, {"written", whole.written()}, {"reason", why(whole)}};
+  if (!meta.empty()) content["_meta"] = std::move(meta);
   json::array contents;
   contents.push_back(std::move(content));
   co_return contents;

@@ -47,17 +47,23 @@ Task<Result<Interpreter>> interpreter_of(Services& services, std::shared_ptr<san
   co_return found;
 }
 
-// Turns the events of an execution into output, images and errors.
-class EventReader {
+// Turns what an execution shows into output, images and errors, for as long as it lives.
+class EventReader : public sandbox::ExecutionWatcher {
  public:
-  EventReader(OutputReporter& reporter, RunOutcome& to)
-      : reporter_(reporter), record_(to.record), large_(to.large_images) {}
+  EventReader(sandbox::Execution& execution, OutputReporter& reporter, RunOutcome& to)
+      : execution_(execution), reporter_(reporter), record_(to.record), large_(to.large_images) {
+    execution_.watch(this);
+  }
+  EventReader(const EventReader&) = delete;
+  EventReader& operator=(const EventReader&) = delete;
+  ~EventReader() override { execution_.watch(nullptr); }
 
-  void read(const sandbox::ExecutionEvent& event) {
-    if (event.type == "stdout" || event.type == "stderr")
-      reporter_.add(event.type == "stdout" ? OutputLine::Stream::out : OutputLine::Stream::err,
-                    text_of(event.content, "text"));
-    else if (event.type == "display" || event.type == "result")
+  void on_text(std::string_view stream, std::string_view text) override {
+    reporter_.add(stream == "stdout" ? OutputLine::Stream::out : OutputLine::Stream::err, text);
+  }
+
+  void on_event(const sandbox::ExecutionEvent& event) override {
+    if (event.type == "display" || event.type == "result")
       show(event.content);
     else if (event.type == "input_request")
       reporter_.add(OutputLine::Stream::out, text_of(event.content, "prompt"));
@@ -104,6 +110,7 @@ class EventReader {
     reporter_.add(OutputLine::Stream::err, trace);
   }
 
+  sandbox::Execution& execution_;
   OutputReporter& reporter_;
   RunRecord& record_;
   std::vector<Image>& large_;
@@ -123,6 +130,19 @@ int exit_code_of(const RunRecord& record, const json::object& reply, OutputRepor
   if (wrong == std::errc() && end == text.data() + text.size()) return code & 0xFF;
   reporter.add(OutputLine::Stream::err, text + "\n");
   return 1;
+}
+
+// What an interpreter would show in a pager: "len?".
+void add_pages(const json::object& reply, OutputReporter& reporter) {
+  const auto* pages = reply.if_contains("payload");
+  if (pages == nullptr || !pages->is_array()) return;
+  for (const auto& page : pages->as_array()) {
+    if (!page.is_object() || text_of(page.as_object(), "source") != "page") continue;
+    const auto* data = page.as_object().if_contains("data");
+    if (data == nullptr || !data->is_object()) continue;
+    const auto text = text_of(data->as_object(), "text/plain");
+    if (!text.empty()) reporter.add(OutputLine::Stream::out, text.ends_with('\n') ? text : text + "\n");
+  }
 }
 
 void judge(const sandbox::ExecutionEnd& end, const Kernel& kernel, OutputReporter& reporter, RunRecord& record) {
@@ -179,13 +199,9 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
   const auto queued = kernel->execute(std::move(cell));
   if (!queued) co_return tl::unexpected<Error>(queued.error());
   const auto execution = *queued;
-  OutputReporter reporter(call, outcome.record, limit);
-  EventReader reader(reporter, outcome);
-  std::size_t seen = 0;
+  OutputReporter reporter(call, outcome.record, request.kept, limit);
+  const EventReader reader(*execution, reporter, outcome);
   while (true) {
-    const auto& events = execution->events();
-    for (; seen < events.size(); ++seen) reader.read(events[seen]);
-    execution->mark_read(seen);
     reporter.report();
     if (execution->end()) break;
     if (execution->waits_for_input()) [[maybe_unused]]
@@ -194,10 +210,9 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
     if (call.cancelled()) kernel->cancel(execution, Reason::cancelled);
   }
   const auto& end = *execution->end();
+  add_pages(end.reply, reporter);
   judge(end, *kernel, reporter, outcome.record);
   reporter.finish();
-  outcome.record.out_truncated = outcome.record.out_truncated || execution->truncated().stdout_bytes > 0;
-  outcome.record.err_truncated = outcome.record.err_truncated || execution->truncated().stderr_bytes > 0;
   const auto* touched = end.reply.if_contains("touched");
   outcome.touched = touched == nullptr || !touched->is_bool() || touched->as_bool();
   co_return outcome;

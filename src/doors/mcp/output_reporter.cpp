@@ -18,28 +18,39 @@ constexpr std::size_t kTail = 1024;                   // of output, in one progr
 constexpr std::size_t kMaxLines = 2000;               // with a block each
 constexpr std::size_t kMaxBlocks = kMaxLines + 1000;  // including blocks of several lines
 
+// Of a line that is longer than an answer, one byte too many is enough to see that.
+void add_to_line(std::string& line, std::string_view text) {
+  line += text.substr(0, kMaxLineBytes + 1 - std::min(line.size(), kMaxLineBytes + 1));
+}
+
 }  // namespace
 
+OutputReporter::OutputReporter(cove::mcp::Call& call, RunRecord& record, std::shared_ptr<RecentOutputs::Output> kept,
+                               std::size_t max_bytes, std::string_view tool)
+    : call_(call), record_(record), log_left_out_(max_bytes), log_left_err_(max_bytes), tool_(tool) {
+  record_.out = StreamEnds(max_bytes);
+  record_.err = StreamEnds(max_bytes);
+  record_.kept = std::move(kept);
+}
+
 void OutputReporter::add(OutputLine::Stream stream, std::string_view text) {
-  auto& whole = stream == OutputLine::Stream::out ? record_.out : record_.err;
-  const auto kept = text.substr(0, max_bytes_ - std::min(max_bytes_, whole.size()));
-  if (kept.size() < text.size())
-    (stream == OutputLine::Stream::out ? record_.out_truncated : record_.err_truncated) = true;
-  whole += kept;
+  const bool out = stream == OutputLine::Stream::out;
+  (out ? record_.kept->out : record_.kept->err).append(text);
+  (out ? record_.out : record_.err).add(text);
   if (call_.wants_progress()) {
-    unreported_ += kept;
+    unreported_ += text.substr(text.size() - std::min(text.size(), kTail));
     if (unreported_.size() > 2 * kTail) unreported_.erase(0, unreported_.size() - kTail);
   }
-  log(stream, kept);
-  auto& part = stream == OutputLine::Stream::out ? out_part_ : err_part_;
+  log(stream, text);
+  auto& part = out ? out_part_ : err_part_;
   std::size_t at = 0;
-  for (auto end = kept.find('\n'); end != std::string_view::npos; end = kept.find('\n', at)) {
-    part += kept.substr(at, end - at);
+  for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', at)) {
+    add_to_line(part, text.substr(at, end - at));
     add_line(stream, part);
     part.clear();
     at = end + 1;
   }
-  part += kept.substr(at);
+  add_to_line(part, text.substr(at));
 }
 
 void OutputReporter::add_line(OutputLine::Stream stream, std::string_view text) {
@@ -71,12 +82,18 @@ void OutputReporter::report() {
   unreported_.clear();
 }
 
-void OutputReporter::finish() {
+void OutputReporter::finish(std::optional<RecentOutputs::Output::Written> written) {
   if (!out_part_.empty()) add_line(OutputLine::Stream::out, out_part_);
   if (!err_part_.empty()) add_line(OutputLine::Stream::err, err_part_);
+  record_.kept->finish(written);
+  record_.out.set_written(record_.kept->out.written());
+  record_.err.set_written(record_.kept->err.written());
 }
 
 void OutputReporter::log(OutputLine::Stream stream, std::string_view text) {
+  auto& left = stream == OutputLine::Stream::out ? log_left_out_ : log_left_err_;
+  text = text.substr(0, left);
+  left -= text.size();
   if (!call_.wants_log(Level::info) || text.empty()) return;
   const auto* name = stream == OutputLine::Stream::out ? "stdout" : "stderr";
   call_.log(Level::info, fmt::format("{}.{}", tool_, name),

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,20 +12,19 @@
 
 namespace cove::doors::mcp {
 
-// Collects output as lines and reports it to the client as progress and log messages. Keeps no more than fits into an
-// answer.
+// Collects output as lines and reports it to the client as progress and log messages. Keeps no more in memory than fits
+// into an answer; all of it goes to RunRecord::kept.
 class OutputReporter {
  public:
-  // Both are borrowed. `max_bytes`: kept of each stream. `tool`: the logger's name.
-  OutputReporter(cove::mcp::Call& call, RunRecord& record, std::size_t max_bytes,
-                 std::string_view tool = "execute_code")
-      : call_(call), record_(record), max_bytes_(max_bytes), tool_(tool) {}
+  // Both are borrowed. `max_bytes`: of each stream in memory, and in log messages. `tool`: the logger's name.
+  OutputReporter(cove::mcp::Call& call, RunRecord& record, std::shared_ptr<RecentOutputs::Output> kept,
+                 std::size_t max_bytes, std::string_view tool = "execute_code");
 
   void add(OutputLine::Stream stream, std::string_view text);
   // Sends progress, at most ten times a second.
   void report();
-  // Adds a last line that has no newline.
-  void finish();
+  // Nothing more comes: adds a last line that has no newline. `written`: by a process whose output was cut on its way.
+  void finish(std::optional<RecentOutputs::Output::Written> written = {});
 
  private:
   void add_line(OutputLine::Stream stream, std::string_view text);
@@ -31,7 +32,8 @@ class OutputReporter {
 
   cove::mcp::Call& call_;
   RunRecord& record_;
-  std::size_t max_bytes_;
+  std::size_t log_left_out_;  // bytes that may still be logged
+  std::size_t log_left_err_;
   std::string_view tool_;
   std::size_t line_bytes_left_ = kMaxLineBytes;
   std::string unreported_;

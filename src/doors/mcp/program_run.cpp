@@ -28,9 +28,10 @@ void judge(const sandbox::ProcessEnd& end, const config::Language& language, Run
   }
   // A runner of ours reports when the language's own command is missing.
   const bool ours = language.command.front().starts_with("/cove/bin/");
-  if (ours && end.exit_status == kNotFound && record.out.empty() && record.err.starts_with("Command not found: ")) {
+  if (ours && end.exit_status == kNotFound && record.out.empty() &&
+      record.err.beginning().starts_with("Command not found: ")) {
     record.not_started = true;
-    record.notes.push_back(record.err.substr(0, record.err.find('\n')));
+    record.notes.push_back(record.err.beginning().substr(0, record.err.beginning().find('\n')));
   }
 }
 
@@ -38,15 +39,16 @@ void judge(const sandbox::ProcessEnd& end, const config::Language& language, Run
 
 Task<Result<RunOutcome>> run_program(Services& services, Call& call, Session& session, RunRequest request,
                                      std::string path) {
-  const auto limit = services.config()->exec.output_limit_bytes;
+  const auto config = services.config();
+  const auto kept = request.kept;
   const auto language = request.language;
   auto variables = trace_variables(call);
   std::ranges::move(request.variables, std::back_inserter(variables));  // the request's variables win
   run::Spec spec{.process = {.variables = std::move(variables),
                              .timeout = request.timeout,
-                             .output_limit = limit,
+                             .output_limit = config->mcp.output_bytes,
                              .kept = wire::Kept::both_ends,
-                             .history = 2 * limit + (1U << 20)},
+                             .delivery = sandbox::Delivery::everything},
                  .input = std::move(request.input),
                  .when_gone = run::WhenGone::stop};
   spec.code = run::code_of({.language = language,
@@ -57,13 +59,11 @@ Task<Result<RunOutcome>> run_program(Services& services, Call& call, Session& se
   auto run = co_await run::Run::begin(caller_of(call), session.sandbox, std::move(spec));
   if (!run) co_return tl::unexpected<Error>(run.error());
   RunOutcome outcome;
-  OutputReporter reporter(call, outcome.record, limit);
+  OutputReporter reporter(call, outcome.record, kept, config->exec.output_limit_bytes);
   co_await read_to_end(*run, reporter);
   const auto& end = run->end();
-  reporter.finish();
+  reporter.finish(RecentOutputs::Output::Written{.out = end.out_bytes, .err = end.err_bytes});
   judge(end, language, outcome.record);
-  outcome.record.out_truncated = outcome.record.out_truncated || end.out_bytes > limit;
-  outcome.record.err_truncated = outcome.record.err_truncated || end.err_bytes > limit;
   co_return outcome;
 }
 

@@ -41,7 +41,7 @@ std::string temporary_name(const RunRequest& request) {
 Task<Result<>> keep_images(Session& session, std::vector<Image> images, RunRecord& record) {
   if (images.empty()) co_return Result<>();
   std::vector<sandbox::NewFile> files;
-  const auto id = RecentOutputs::new_id().substr(0, 8);
+  const auto id = new_output_id().substr(0, 8);
   for (const auto& image : images) {
     const auto* extension = image.mime == "image/png" ? "png" : image.mime == "image/jpeg" ? "jpg" : "svg";
     files.push_back({.path = fmt::format("image-{}-{}.{}", id, files.size() + 1, extension),

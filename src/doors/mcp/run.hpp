@@ -2,12 +2,15 @@
 
 #include <boost/json.hpp>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config/languages.hpp"
+#include "doors/mcp/recent_outputs.hpp"
 #include "doors/mcp/sessions.hpp"
+#include "doors/mcp/stream_ends.hpp"
 #include "sandbox/files.hpp"
 
 namespace cove::doors::mcp {
@@ -26,6 +29,7 @@ struct RunRequest {
   std::vector<std::string> arguments;
   std::vector<std::string> variables;
   std::chrono::milliseconds timeout{30'000};
+  std::shared_ptr<RecentOutputs::Output> kept = {};  // where all output goes
 };
 
 struct OutputLine {
@@ -46,10 +50,9 @@ struct RunRecord {
   bool lines_cut = false;         // there were more
   std::size_t out_lines = 0;
   std::size_t err_lines = 0;
-  std::string out;  // any bytes
-  std::string err;
-  bool out_truncated = false;  // more was written than is kept
-  bool err_truncated = false;
+  StreamEnds out;  // any bytes
+  StreamEnds err;
+  std::shared_ptr<RecentOutputs::Output> kept = {};  // all of both
   bool not_utf8 = false;
   std::vector<Image> images;
   std::vector<sandbox::ChangedFile> files;  // written by it

@@ -28,36 +28,32 @@ std::string_view name_of(OutputLine::Stream stream) {
   return stream == OutputLine::Stream::out ? "stdout" : "stderr";
 }
 
-std::string text_of(const std::string& bytes, bool truncated) {
-  std::string_view kept = bytes;
-  if (truncated) kept.remove_suffix(unfinished_utf8(kept));
-  return replace_invalid_utf8(kept);
+std::uint64_t left_out(const RunRecord& record, OutputLine::Stream stream) {
+  if (!record.kept) return 0;
+  return stream == OutputLine::Stream::out ? record.kept->out.left_out() : record.kept->err.left_out();
 }
 
-// One stream as text, cut to what fits into an answer.
-struct Shown {
-  std::string text;
-  bool cut = false;
-};
+// The streams, cut to what fits into an answer.
 struct ShownStreams {
-  Shown out;
-  Shown err;
+  ShownText out;
+  ShownText err;
 };
 ShownStreams shown(const RunAnswer& about, const RunRecord& record) {
-  const auto out = text_of(record.out, record.out_truncated);
-  const auto err = text_of(record.err, record.err_truncated);
+  const StreamText out(record.out);
+  const StreamText err(record.err);
   if (about.profile == McpProfile::concise) {
     const auto shares = share(out.size(), err.size(), about.max_text);
-    return {.out = {.text = excerpt(out, shares.first, execution_uri(about.execution_id, "stdout")),
-                    .cut = record.out_truncated || out.size() > shares.first},
-            .err = {.text = excerpt(err, shares.second, execution_uri(about.execution_id, "stderr")),
-                    .cut = record.err_truncated || err.size() > shares.second}};
+    return {.out = excerpt(out, shares.first, execution_uri(about.execution_id, "stdout"),
+                           left_out(record, OutputLine::Stream::out)),
+            .err = excerpt(err, shares.second, execution_uri(about.execution_id, "stderr"),
+                           left_out(record, OutputLine::Stream::err))};
   }
-  const auto cut = [](const std::string& text, bool truncated) {
-    const auto fits = fitting(text, kMaxStructured);
-    return Shown{.text = std::string(fits), .cut = truncated || fits.size() < text.size()};
+  const auto cut = [](ShownText all) {
+    const auto fits = fitting(all.text, kMaxStructured);
+    all.cut = all.cut || fits.size() < all.text.size();
+    return ShownText{.text = std::string(fits), .cut = all.cut};
   };
-  return {.out = cut(out, record.out_truncated), .err = cut(err, record.err_truncated)};
+  return {.out = cut(all_of(out)), .err = cut(all_of(err))};
 }
 
 std::string stripped(std::string_view text) {
@@ -137,7 +133,7 @@ class Blocks {
     add_images();
     add_links();
     std::string words = fmt::format("Exit code: {}", exit_code());
-    if (record_.timed_out) words += " (timeout)";
+    if (record_.timed_out) words += " (timeout: the timeout argument allows more)";
     if (!record_.signal.empty()) words += fmt::format(" ({})", record_.signal);
     if (about_.name_session) words += "\nSession: " + about_.session_id;
     if (about_.saved) words += "\nSaved: /workspace/" + about_.filename;
@@ -202,24 +198,31 @@ class Blocks {
     const bool concise = about_.profile == McpProfile::concise;
     const bool lines_cut = record_.lines_cut && !concise;
     if (truncated() && !concise) {
-      content_.push_back(
-          annotated(text_block(fmt::format(
-                        "Output is truncated. The kept part can be read as {} and {}. Write larger output to a file.",
-                        execution_uri(about_.execution_id, "stdout"), execution_uri(about_.execution_id, "stderr"))),
-                    {{"role", "metadata"}, {"truncated", true}}));
+      content_.push_back(annotated(
+          text_block(fmt::format("Output is truncated. {} can be read as {} and {}.",
+                                 lost() ? "The kept part" : "All of it", execution_uri(about_.execution_id, "stdout"),
+                                 execution_uri(about_.execution_id, "stderr"))),
+          {{"role", "metadata"}, {"truncated", true}}));
     }
-    add_output_link("stdout", record_.out, out_.cut || lines_cut);
-    add_output_link("stderr", record_.err, err_.cut || lines_cut);
+    add_output_link("stdout", OutputLine::Stream::out, out_.cut || lines_cut);
+    add_output_link("stderr", OutputLine::Stream::err, err_.cut || lines_cut);
     for (const auto& file : record_.files) content_.push_back(link_block(about_.session_id, file.path, file.size));
   }
 
-  void add_output_link(std::string_view stream, const std::string& bytes, bool wanted) {
-    if (!wanted || bytes.empty()) return;
+  // Whether a part of the output is not kept.
+  [[nodiscard]] bool lost() const {
+    return left_out(record_, OutputLine::Stream::out) + left_out(record_, OutputLine::Stream::err) > 0;
+  }
+
+  void add_output_link(std::string_view name, OutputLine::Stream stream, bool wanted) {
+    if (!wanted || !record_.kept) return;
+    const auto& kept = stream == OutputLine::Stream::out ? record_.kept->out : record_.kept->err;
+    if (kept.size() == 0) return;
     content_.push_back(json::object{{"type", "resource_link"},
-                                    {"uri", execution_uri(about_.execution_id, stream)},
-                                    {"name", stream},
+                                    {"uri", execution_uri(about_.execution_id, name)},
+                                    {"name", name},
                                     {"mimeType", "text/plain"},
-                                    {"size", bytes.size()}});
+                                    {"size", kept.size()}});
   }
 
   void add_end_text() {
@@ -269,8 +272,8 @@ class Blocks {
   const RunAnswer& about_;
   const RunRecord& record_;
   ShownStreams streams_;
-  const Shown& out_;
-  const Shown& err_;
+  const ShownText& out_;
+  const ShownText& err_;
   json::array content_;
 };
 

@@ -137,23 +137,20 @@ json::array installed_languages(const ToolContext& context) {
   return !wrong && names.is_array() ? std::move(names.as_array()) : json::array();
 }
 
-void keep_output(ToolContext& context, const Call& call, std::string id, RunRecord record) {
+std::shared_ptr<RecentOutputs::Output> begin_output(ToolContext& context, const Call& call) {
   const auto config = context.services.config();
   const auto& limits = config->mcp;
-  context.outputs.keep({.id = std::move(id),
-                        .tenant = call.tenant,
-                        .out = std::move(record.out),
-                        .err = std::move(record.err),
-                        .out_cut = record.out_truncated,
-                        .err_cut = record.err_truncated},
-                       {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
-                        .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}});
+  return context.outputs.begin(
+      call.tenant, {.stream_bytes = limits.output_bytes,
+                    .bounds = {.tenant = {.count = limits.tenant_outputs, .bytes = limits.tenant_outputs_bytes},
+                               .all = {.count = limits.max_outputs, .bytes = limits.max_outputs_bytes}}});
 }
 
 CodeService::CodeService(boost::asio::any_io_executor executor, Services& services)
     : context_{.services = services,
                .sessions = Sessions(services),
-               .languages = config::Languages::built_in().value()},  // tested: what is built in can be read
+               .languages = config::Languages::built_in().value(),  // tested: what is built in can be read
+               .outputs = RecentOutputs(services.spool)},
       tasks_(std::move(executor), services.tasks, notifier_, {}),
       offer_{.tools = all_tools(context_.languages, *services.config()),
              .prompts = all_prompts(context_),

@@ -13,6 +13,7 @@
 #include "run/caller.hpp"
 #include "sandbox/core.hpp"
 #include "sandbox/file_facts.hpp"
+#include "store/spool.hpp"
 
 namespace cove::doors::mcp {
 
@@ -21,6 +22,7 @@ using async::Task;
 // The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
   packages::Installs& installs;
+  store::Spool& spool;
 };
 
 // Who made a call, and whether they still wait for it.

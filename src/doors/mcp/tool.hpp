@@ -17,12 +17,11 @@ struct ToolContext {
   Services& services;
   Sessions sessions;
   config::Languages languages;
-  RecentOutputs outputs = RecentOutputs();
+  RecentOutputs outputs;
 };
 
-struct RunRecord;
-// Keeps the output of a run, so that it can be read as execution://ID/stdout and execution://ID/stderr.
-void keep_output(ToolContext& context, const cove::mcp::Call& call, std::string id, RunRecord record);
+// Where the output of a run goes that begins now.
+std::shared_ptr<RecentOutputs::Output> begin_output(ToolContext& context, const cove::mcp::Call& call);
 
 // Whether a call may or must run as a task.
 enum class TaskUse { forbidden, optional, required };
