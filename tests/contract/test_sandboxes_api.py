@@ -10,7 +10,7 @@ import pytest
 from conftest import fair, new_marker, processes_with, wait_until
 from server import at, joined, new_id
 
-SANDBOX_FIELDS = {"id", "podName", "state", "createdAt", "expiresAt", "ttlSeconds", "template", "limits", "isolation", "network", "env", "labels", "metadata", "processes", "notes"}
+SANDBOX_FIELDS = {"workdir", "id", "podName", "state", "createdAt", "expiresAt", "ttlSeconds", "template", "limits", "isolation", "network", "env", "labels", "metadata", "processes", "notes"}
 
 
 def at_once(*works):
@@ -536,3 +536,23 @@ def test_two_servers_on_one_state_directory_are_refused(server):
     run = cove("serve", "--listen", "127.0.0.1:0", "--state-dir", server.state_dir)
     assert run.status != 0 and "another" in run.err
     assert server.get("/healthz").status == 200
+
+
+def test_a_sandbox_may_work_in_app(fresh_server):
+    server = fresh_server("--on-exit", "keep")
+    name = server.create(workdir="/app")
+    assert server.create() and server.get(at(name)).json["workdir"] == "/app"
+
+    def places():
+        kernel = server.post(at(name, "kernels"), {}).json["id"]
+        cell = server.post(at(name, f"kernels/{kernel}/execute"), {"code": "import os; print(os.getcwd(), end='')"}).json["stdout"]
+        return [server.exec(name, "pwd")["stdout"], server.exec(name, "pwd", workdir="sub/dir")["stdout"], server.exec(name, "pwd", workdir="/workspace")["stdout"], cell]
+    assert places() == ["/app\n", "/app/sub/dir\n", "/workspace\n", "/app"], "relative directories are made in it, as in /workspace"
+    server.restart()
+    assert server.get(at(name)).json["workdir"] == "/app" and places()[0] == "/app\n", "after a crash too"
+    again = server.put(at(name), {"workdir": "/workspace"})
+    assert again.json["workdir"] == "/app" and any("workdir" in note for note in again.json["notes"])
+    for wrong in ("/etc", "app", "/app/", "/", 5):
+        answer = server.put(at(new_id()), {"workdir": wrong})
+        assert answer.status == 400 and "workdir" in answer.json["error"], wrong
+    server.delete(at(name))
