@@ -24,7 +24,7 @@ bool key_char(char c) {
 // The value of `Authorization: token …`, which may be empty; nothing for another scheme.
 std::optional<std::string_view> jupyter_token(std::string_view value) {
   constexpr std::string_view kScheme = "token";
-  if (!equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) return std::nullopt;
+  if (!value.starts_with(kScheme)) return std::nullopt;
   value.remove_prefix(kScheme.size());
   if (!value.empty() && !value.starts_with(' ')) return std::nullopt;
   return trim(value);

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"Contradiction", {"Bearer cove_right"}, {"cove_wrong"}, "", "401", "401"},
         {"ContradictionWithPrefix", {"Bearer cove_wrong"}, {}, "cove_right", "401", "401"},
         {"Token", {"token cove_right"}, {}, "", "acme", "acme"},
-        {"TokenCapital", {"Token cove_right"}, {}, "", "acme", "acme"},
+        {"TokenCapital", {"Token cove_right"}, {}, "", "401", "default"},
         {"TokenOfAnotherShape", {"token plain-secret"}, {}, "", "acme", "acme"},
         {"TokenWrong", {"token cove_wrong"}, {}, "", "401", "401"},
         {"TokenOfAnotherServer", {"token abcdef"}, {}, "", "401", "default"},

@@ -22,6 +22,7 @@ ROUTES = json.loads(subprocess.run([COVE, "routes", "--json"], capture_output=Tr
 OPEN = {("GET", "/healthz"), ("GET", "/version"), ("GET", "/health"), ("GET", "/ready"), ("OPTIONS", "/mcp"), ("GET", "/.well-known/oauth-protected-resource"), ("GET", "/.well-known/oauth-protected-resource/mcp")}
 STATUS = {"/mcp": 204, "/.well-known/oauth-protected-resource": 404, "/.well-known/oauth-protected-resource/mcp": 404}  # of open routes; of the others 200
 THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se", "/status", "/files", "/directories", "/modules", "/v1/sandboxes/{id}/resources")  # paths whose errors are {"detail": …}
+JUPYTERS = ("/api", "/kernelspecs", "/v1/sandboxes/{id}/jupyter")  # paths whose errors are {"message", "reason"}
 MUTATING = ("PUT", "POST", "DELETE")
 BODIES = {"PUT": b"{}", "POST": b"{}"}
 
@@ -84,7 +85,8 @@ def test_AU_01_without_a_key_every_route_is_401_with_the_same_body(keyed, mine, 
     assert answer.status == 401 and answer.headers["WWW-Authenticate"] == "Bearer", answer
     if route["method"] != "HEAD":
         words = "a valid key is needed"
-        assert without_id(answer) == ({"detail": words} if route["pattern"].startswith(THEIRS) else {"error": words, "code": "unauthorized"})
+        pattern = route["pattern"]
+        assert without_id(answer) == ({"detail": words} if pattern.startswith(THEIRS) else {"message": words, "reason": "Unauthorized"} if pattern.startswith(JUPYTERS) else {"error": words, "code": "unauthorized"})
 
 
 def test_AU_01_nor_does_anybody_learn_which_routes_and_methods_there_are(keyed):
@@ -107,7 +109,7 @@ def credentials(key):
     basic = lambda text: "Authorization: Basic " + base64.b64encode(text.encode()).decode()
     return {
         "empty-bearer": ["Authorization: Bearer "], "bearer-without-blank": [f"Authorization: Bearer{key}"], "prefix": [f"Authorization: Bearer {key[:-1]}"], "suffix": [f"Authorization: Bearer {key}x"],
-        "upper-case": [f"Authorization: Bearer {key.upper()}"], "scheme-case": [f"Authorization: bEARER {key}"], "scheme": [f"Authorization: Tokens {key}"], "empty-token": ["Authorization: token "], "token-wrong": [f"Authorization: token {key}x"], "digest": [f"Authorization: Digest {key}"], "no-scheme": [f"Authorization: {key}"],
+        "upper-case": [f"Authorization: Bearer {key.upper()}"], "scheme-case": [f"Authorization: bEARER {key}"], "scheme": [f"Authorization: Token {key}"], "empty-token": ["Authorization: token "], "token-wrong": [f"Authorization: token {key}x"], "digest": [f"Authorization: Digest {key}"], "no-scheme": [f"Authorization: {key}"],
         "quoted": [f'Authorization: Bearer "{key}"'], "two-headers": [f"Authorization: Bearer {key}", "Authorization: Bearer x"], "twice-the-same": [f"Authorization: Bearer {key}"] * 2, "two-keys": [f"Authorization: Bearer {key}, Bearer {key}"],
         "right-and-wrong": [f"Authorization: Bearer {key}", "X-API-Key: cove_wrong"], "wrong-and-right": ["Authorization: Bearer cove_wrong", f"X-API-Key: {key}"], "cookie": [f"Cookie: key={key}; Authorization=Bearer {key}"],
         "subprotocol": [f"Sec-WebSocket-Protocol: {key}"], "empty-api-key": ["X-API-Key:"], "wildcard": ["X-API-Key: %"], "sql": ["X-API-Key: ' OR '1'='1"], "basic-empty": [basic(":")], "basic-wrong": [basic("alpha:wrong")],
