@@ -243,7 +243,8 @@ VALUES ('s',1,'kernel','["python3","k1"]',0,0,1,0),
   const auto store = dir.open();
   ASSERT_TRUE(store);
   std::vector<std::vector<std::string>> found;
-  for (const auto& row : store->processes().of("s").value()) found.push_back({row.owner, row.language, row.birth});
+  const auto rows = store->processes().of("s").value();
+  for (const auto& row : rows) found.push_back({row.owner, row.language, row.birth});
   EXPECT_THAT(found, testing::ElementsAre(testing::ElementsAre("k1", "python", "warm"),      //
                                           testing::ElementsAre("k2", "python", "cold"),      //
                                           testing::ElementsAre("k3", "javascript", "cold"),  //
