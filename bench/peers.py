@@ -181,11 +181,15 @@ class JupyterKernel:
     """One kernel, over one WebSocket that is kept."""
 
     def __init__(self, jupyter):
+        self.port = jupyter.port
         self.id = json.loads(Client(jupyter.port).ask("POST", "/api/kernels", {"name": "python3"}))["id"]
         self.session = uuid.uuid4().hex
         self.line = WebSocket(jupyter.port, f"/api/kernels/{self.id}/channels?session_id={self.session}", 60, {})
         assert self.line.status == 101, self.line.head
         self.line.socket = QuickSocket(self.line.socket)
+
+    def delete(self):
+        Client(self.port).ask("DELETE", f"/api/kernels/{self.id}")
 
     def execute(self, code):
         """Until the reply is there and the kernel says that it is idle: as much as an answer of Cove's tells."""

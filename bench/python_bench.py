@@ -263,7 +263,9 @@ def live(options, rows, levels):
         if missing or problem:
             rows.append(Row(cell, "jupyter-server + ipykernel", .08, problem=problem or f"peer {missing}"))
         else:
-            rows.append(live_cell(options, server, cell))
+            rows.append(live_cell(options, server, cell, lambda: Kernel(Client(server.port), "live")))
+            rows.append(live_cell(options, server, "the same over Jupyter's WebSocket", lambda: JupyterKernel(server)))
+            rows.append(socket_lines(options, server))
         if kernels:
             rows.append(printed(options, server))
         if not kernels:
@@ -290,10 +292,19 @@ def printed(options, server):
     return Row(f"a cell that prints {PRINTED:,} lines".replace(",", " "), "python3, its output read from a pipe", 2, mine, theirs)
 
 
-def live_cell(options, server, title):
+def socket_lines(options, server):
+    """The lines of printed() over Jupyter's WebSocket, all of them."""
+    ours = JupyterKernel(server)
+    plain = lambda _: subprocess.run([PYTHON, "-I", "-c", LINES], stdout=subprocess.PIPE, check=True)
+    mine, theirs = alternately(options.slices * 2, lambda _: ours.execute(LINES), plain, rounds=options.slices * 2)
+    ours.delete()
+    return Row("the printed lines over Jupyter's WebSocket, none left out", "python3, its output read from a pipe", 2, mine, theirs)
+
+
+def live_cell(options, server, title, kernel):
     jupyter = Jupyter()
     try:
-        theirs, ours = JupyterKernel(jupyter), Kernel(Client(server.port), "live")
+        theirs, ours = JupyterKernel(jupyter), kernel()
         for kernel in (theirs, ours):
             kernel.execute("x = 0")
         mine, peer = alternately(options.count * 2, lambda _: ours.execute("x += 1"), lambda _: theirs.execute("x += 1"), rounds=options.rounds)
