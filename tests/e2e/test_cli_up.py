@@ -1,9 +1,11 @@
 """cove up ipybox and cove down: a sandbox in the place of an ipybox container, its two ports, and binds that are copies."""
+import asyncio
 import os
 import socket
 
 import pytest
 from conftest import wait_until
+from ipybox_client import ExecutionClient
 from resource_client import ResourceClient
 from server import at, new_id
 
@@ -131,3 +133,19 @@ def test_a_port_that_is_taken_leaves_nothing_behind(cli, server, home):
     assert run.status == 1 and "already exists" in run.err and server.get(at(taken)).status == 200
     assert cli("down", "nobody", env=home).status == 1
     server.delete(at(taken))
+
+
+def test_the_executor_is_there_for_the_ipybox_client(up, server):
+    told = up("--env", "GREETING=hello")
+    files = ResourceClient(told["resourcePort"], host="127.0.0.1")
+    files.send("POST", "/files/tools/word.py", b"word = 'from a module'\n")
+
+    async def work():
+        async with ExecutionClient(told["executorPort"]) as one, ExecutionClient(told["executorPort"]) as two:
+            assert (await one.execute("import os; print(os.getcwd(), os.environ['GREETING'])"))[0] == "/app hello"
+            assert (await one.execute("from tools.word import word; word"))[0] == "'from a module'"
+            await one.execute("x = 1; open('made.txt', 'w').write('by a kernel')")
+            assert (await two.execute("'x' in dir(), open('made.txt').read()"))[0] == "(False, 'by a kernel')"
+    asyncio.run(work())
+    assert files.send("GET", "/files/made.txt")[1] == b"by a kernel"
+    assert {one["sandbox"] for one in server.get(f"/v1/sandboxes/{told['id']}/jupyter/api/kernels").json} <= {told["id"]}
