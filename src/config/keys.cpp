@@ -429,10 +429,6 @@ const auto& table() {
        kMiB, 16 * kTiB},
       {"mcp.max_replay_size", size, "256M", live, [](Config& c) -> auto& { return c.mcp.max_replay_bytes; },
        "The same for all tenants together; beyond it the largest tenant loses its oldest", kMiB, 16 * kTiB},
-      {"mcp.output_size", size, "64M", live, [](Config& c) -> auto& { return c.mcp.output_bytes; },
-       "Bytes of stdout, and of stderr, of one execution that can be read by their link; of more the beginning and the "
-       "end are kept. Output that does not fit into an answer is on disk, in files.directory",
-       64 * 1024, 16 * kTiB},
       {"mcp.tenant_outputs", count, "1024", live, [](Config& c) -> auto& { return c.mcp.tenant_outputs; },
        "Executions of one tenant whose output can be read again; beyond it the oldest are dropped", 1, 1'000'000},
       {"mcp.max_outputs", count, "4096", live, [](Config& c) -> auto& { return c.mcp.max_outputs; },
@@ -441,6 +437,10 @@ const auto& table() {
        "Bytes of such output for one tenant, also of executions that still run", 1024, 16 * kTiB},
       {"mcp.max_outputs_size", size, "2G", live, [](Config& c) -> auto& { return c.mcp.max_outputs_bytes; },
        "Bytes of such output, all tenants together", 1024, 16 * kTiB},
+      {"mcp.output_size", size, "64M", live, [](Config& c) -> auto& { return c.mcp.output_bytes; },
+       "Bytes of stdout, and of stderr, of one execution that can be read by their link; of more the beginning and the "
+       "end are kept. Output that does not fit into an answer is on disk, in files.directory",
+       64 * 1024, 16 * kTiB},
       {"mcp.page_size", count, "100", live, [](Config& c) -> auto& { return c.mcp.page_size; },
        "Tools, prompts or resources per page of a list", 1, 10'000},
       {"mcp.fixtures", boolean, "false", restart, [](Config& c) -> auto& { return c.mcp.fixtures; }, ""},
