@@ -178,6 +178,7 @@ Task<Result<std::size_t>> Connection::read_body(char* data, std::size_t size) {
 Task<bool> Connection::discard_body() {
   // A client that waits for "100 Continue" has its answer now; whether it still sends the body cannot be known.
   if (expect_pending_) co_return false;
+  if (body_.done()) co_return true;
   std::vector<char> discarded(kReadSize);
   const auto until = Clock::now() + options_->discard_timeout;
   const auto limit = body_bytes_ + options_->discard_limit;

@@ -159,22 +159,23 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
   co_return not_startable(record_);
 }
 
-async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth, SpareUse use) {
+async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth, SpareUse use, std::string expected) {
   ProcessRequest request{
       .kind = ProcessKind::internal, .argv = {"python3"}, .directory = "/", .input = InputMode::open, .channel = true};
   auto born = co_await fork_zygote(std::move(request), std::move(birth));
   if (!born) co_return tl::unexpected<Error>(born.error());
   if ((*born)->end() || (*born)->failure()) co_return fail(Errc::unavailable, "the interpreter did not start");
-  if (use == SpareUse::kernel) {
-    if (auto told = (*born)->send(R"({"op":"begin","mode":"expect","use":"kernel"})"); !told) co_return told;
-  }
+  if (auto told = (*born)->send(expected); !told) co_return told;
   ++context_.pythons.warm;
   spare_ = std::move(*born);
+  spare_use_ = use;
   co_return Result<>();
 }
 
 // The spare was forked before there was a request: init gets the request's settings now.
 std::shared_ptr<Process> Births::take_spare(const ProcessRequest& request) {
+  // One that waits for a program has put away what a kernel needs.
+  if (spare_use_ == SpareUse::program && request.kind == ProcessKind::kernel) return nullptr;
   const auto spare = std::exchange(spare_, nullptr);
   if (!spare || spare->end() || !session_.connected()) return nullptr;
   auto own = request;

@@ -37,8 +37,8 @@ class Births {
   Started python(ProcessRequest request, std::vector<std::string> environment, wire::KeeperRequest birth);
   Started node(ProcessRequest request, std::vector<std::string> environment);
 
-  // Forks an interpreter for the next python().
-  async::Task<Result<>> keep_spare(wire::KeeperRequest birth, SpareUse use);
+  // Forks an interpreter for the next python(), and sends it `expected`: what it will be, and its environment.
+  async::Task<Result<>> keep_spare(wire::KeeperRequest birth, SpareUse use, std::string expected);
   [[nodiscard]] bool spare_died() const { return spare_ && spare_->end(); }
   // Interpreters that are on their way from a zygote.
   [[nodiscard]] int pending() const { return pending_; }
@@ -56,7 +56,8 @@ class Births {
   InitSession& session_;
   ProcessTable& processes_;
   async::Signal& changed_;
-  std::shared_ptr<Process> spare_;  // waits for its first message
+  std::shared_ptr<Process> spare_;  // waits for what it is to run
+  SpareUse spare_use_ = SpareUse::program;
   int pending_ = 0;
 };
 

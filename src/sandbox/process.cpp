@@ -210,7 +210,7 @@ void Process::on_output(const wire::Output& output) {
   received_[index] = std::max(received_[index], output.offset + output.bytes.size());
   next_ = output.sequence + 1;
   push({.sequence = output.sequence, .kind = kind_of(output.stream), .bytes = std::string(output.bytes)});
-  acknowledge();
+  queue_acknowledgements();  // the session sends what its frames have led to when it has read all that came
 }
 
 bool Process::producer_waits() const {
@@ -228,6 +228,11 @@ bool Process::producer_waits() const {
 }
 
 void Process::acknowledge() {
+  queue_acknowledgements();
+  flush();
+}
+
+void Process::queue_acknowledgements() {
   if (link() == nullptr || producer_waits()) return;
   for (const auto stream : wire::kStreams) {
     const auto index = wire::index_of(stream);
@@ -235,7 +240,6 @@ void Process::acknowledge() {
     acknowledged_[index] = received_[index];
     link()->acknowledge(number_, stream, received_[index]);
   }
-  flush();
 }
 
 Result<> Process::send(std::string_view message) {

@@ -154,6 +154,7 @@ class Process : public std::enable_shared_from_this<Process> {
   void flush() const;
   void on_started();
   void on_output(const wire::Output& output);
+  void queue_acknowledgements();
   void send_channel_records();
   void finish(ProcessEnd end);
   void push(Event event);

@@ -174,7 +174,9 @@ async::Task<Result<std::shared_ptr<Process>>> Sandbox::start_node(ProcessRequest
 async::Task<Result<>> Sandbox::keep_python_ready(SpareUse use) {
   const auto self = shared_from_this();
   const auto birth = request(wire::KeeperVerb::birth);
-  co_return co_await births_.keep_spare(birth, use);
+  auto expected = first_message("expect", {});
+  expected["use"] = use == SpareUse::kernel ? "kernel" : "program";
+  co_return co_await births_.keep_spare(birth, use, json::serialize(expected));
 }
 
 }  // namespace cove::sandbox

@@ -107,7 +107,7 @@ def test_a_new_kernel_has_no_threads_no_extra_descriptors_and_leaves_no_files(st
 @pytest.mark.parametrize("waited", [0, 0.5])
 def test_one_that_was_told_what_it_will_be_is_no_other_kernel(start, tmp_path, waited):
     process = start()
-    process.send({"op": "begin", "mode": "expect", "use": "kernel"})
+    process.send({"op": "begin", "mode": "expect", "use": "kernel", "env": {"GIVEN": "early"}, "cwd": "/"})
     time.sleep(waited)
     begin_kernel(process, tmp_path, {"GIVEN": "late"})
     assert process.execute("import os; os.environ['GIVEN']").of("execute_result") == [{"execution_count": 1, "data": {"text/plain": "'late'"}, "metadata": {}}]

@@ -122,6 +122,7 @@ def test_a_process_that_leaves_is_ended_before_its_memory_is_taken_apart_and_not
 def test_a_child_that_waited_long_runs_a_program_as_new(warm, workdir):
     """It has run pandas by itself meanwhile: nothing of that is seen."""
     process = warm.start()
+    process.send({"op": "begin", "mode": "expect", "use": "program", "env": {"GIVEN": "early"}, "cwd": "/"})
     time.sleep(0.5)
     code = "print(sorted(name for name in dir() if not name.startswith('__')))\nimport pandas as pd\nprint(pd.Series([1, 2]).sum(), pd.options.display.max_rows)"
     assert runtimes.begin_program(process, workdir, code) == 0, process.stderr
@@ -159,7 +160,7 @@ def faults(process):
 def test_a_first_cell_copies_few_of_the_pages_that_a_kernel_shares_with_its_parent(warm, workdir):
     """To look at every module, for one of the user's own, takes a reference to each: 1700 pages, 8 ms."""
     process = warm.start()
-    process.send({"op": "begin", "mode": "expect", "use": "kernel"})
+    process.send({"op": "begin", "mode": "expect", "use": "kernel", "env": runtimes.ENV, "cwd": str(workdir)})
     time.sleep(0.5)
     before = faults(process)
     runtimes.begin_kernel(process, workdir)
@@ -170,7 +171,7 @@ def test_a_first_cell_copies_few_of_the_pages_that_a_kernel_shares_with_its_pare
 
 def test_a_child_that_waited_to_be_a_kernel_runs_a_program_as_new(warm, workdir):
     process = warm.start()
-    process.send({"op": "begin", "mode": "expect", "use": "kernel"})
+    process.send({"op": "begin", "mode": "expect", "use": "kernel", "env": runtimes.ENV, "cwd": str(workdir)})
     time.sleep(0.5)
     code = """
 import builtins, os, signal, sys
@@ -181,4 +182,29 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, 'MPLCONFIGD
 """
     assert runtimes.begin_program(process, workdir, code) == 0, process.stderr
     assert process.stdout == f"['builtins', 'os', 'signal', 'sys'] __main__ True\nTrue True True\n[] builtins\nTrue False {workdir}\n"
+    process.end()
+
+
+@pytest.mark.parametrize("use, mode", [("program", "program"), ("kernel", "program"), ("kernel", "kernel")])
+def test_one_that_was_told_its_environment_early_has_the_one_it_is_told_last(warm, workdir, use, mode):
+    code = "import os, time\nprint(os.environ.get('GIVEN'), os.environ.get('LATE'), os.getcwd(), time.tzname[0])"
+    for late in ({"GIVEN": "early", "TZ": "UTC"}, {"LATE": "yes", "TZ": "XYZ-3"}):
+        process = warm.start()
+        process.send({"op": "begin", "mode": "expect", "use": use, "env": {**runtimes.ENV, "GIVEN": "early", "TZ": "UTC"}, "cwd": "/"})
+        time.sleep(0.2)
+        if mode == "kernel":
+            runtimes.begin_kernel(process, workdir, late)
+            said = process.execute(code).text()
+        else:
+            assert runtimes.begin_program(process, workdir, code, env=late) == 0, process.stderr
+            said = process.stdout
+        assert said == f"{late.get('GIVEN')} {late.get('LATE')} {workdir} {late['TZ'][:3]}\n"
+        process.end()
+
+
+def test_one_that_waited_for_a_program_is_no_kernel_and_says_so(warm, workdir):
+    process = warm.start()
+    process.send({"op": "begin", "mode": "expect", "use": "program", "env": runtimes.ENV, "cwd": "/"})
+    process.send({"op": "begin", "mode": "kernel", "env": runtimes.ENV, "cwd": str(workdir)})
+    assert process.receive()["type"] == "failed"
     process.end()

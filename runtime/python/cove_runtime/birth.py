@@ -10,11 +10,19 @@ from .own import builtins as __builtins__  # noqa: F401
 WORKSPACE = "/workspace"
 
 
+_settled = None  # the environment and the directory of the last settle()
+
+
 def settle(begin):
-    """Applies the first message. Whatever was inherited from a warm parent is replaced."""
+    """Applies the first message. Whatever was inherited from a warm parent is replaced. One that was told before what it will be told has done it already."""
+    global _settled
+    wanted = begin.get("env") or {}, begin.get("cwd") or WORKSPACE
+    enter(wanted[1])
+    if wanted == _settled:
+        return
+    _settled = wanted
     os.environ.clear()
-    os.environ.update(begin.get("env") or {})
-    enter(begin.get("cwd") or WORKSPACE)
+    os.environ.update(wanted[0])
     time.tzset()
     _set_locale()
     _set_threads()

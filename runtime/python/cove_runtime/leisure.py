@@ -1,9 +1,7 @@
 """What a child of a warm parent does while nobody asks for it: goes the usual ways once, so that the pages they write to are its own already."""
 import sys
 
-from . import program
-
-_PATIENCE = 5  # ms: one that was born for somebody has its message by then; any other waits, and has the time
+_PATIENCE = 5  # ms: where everybody is in a hurry somebody has asked by then; any other waits, and has the time
 _QUIET = 100  # ms: one that is not asked for within these is of a pool that nobody is in a hurry for
 
 _PANDAS = (
@@ -14,15 +12,15 @@ _PANDAS = (
 )
 
 
-def stretch(asked):
-    """asked(ms): whether somebody asks within so many milliseconds. Whoever does waits for one step at the most."""
+def stretch(usual, asked):
+    """asked(ms): whether somebody asks within so many milliseconds. Whoever does waits for one step at the most: usual() is the first."""
     if asked(_PATIENCE):
         return
-    program.stretch()
-    describe(asked)
+    usual()
+    _describe(asked)
 
 
-def describe(asked):
+def _describe(asked):
     if "pandas" not in sys.modules or asked(_QUIET):
         return
     names = {}

@@ -2,7 +2,7 @@
 import os
 
 from . import birth
-from .channel import Channel, decode, encode
+from .channel import Channel, encode
 
 _kernel = None  # in a warm parent and its children
 
@@ -12,17 +12,12 @@ def live(channel_fd=3, leave=os._exit):
     os.set_inheritable(channel_fd, False)
     channel = Channel(channel_fd)
     birth.reseed()
-    if _kernel is not None:
-        from . import leisure
-        leisure.stretch(channel.waits)
     try:
-        begin = channel.receive()
-        stretched = begin.get("mode") == "expect" and _kernel is not None
-        if stretched:
-            birth.settle(decode(encode({"env": dict(os.environ), "cwd": os.getcwd()})))
-            _kernel.stretch()
-            leisure.describe(channel.waits)
+        begin, use = channel.receive(), None
         if begin.get("mode") == "expect":
+            use = begin.get("use")
+            if _kernel is not None:
+                _get_ready(begin, channel)
             begin = channel.receive()
     except (EOFError, OSError):
         os._exit(0)
@@ -34,35 +29,47 @@ def live(channel_fd=3, leave=os._exit):
     # What we need is imported before the user's directories are on the path: a json.py there is the user's alone.
     if begin.get("mode") == "kernel" and begin.get("language") == "bash":
         from . import bash
-        if _kernel is not None:
+        if _kernel is not None and use != "program":
             _kernel.vanish()
         bash.run(channel)
     elif begin.get("mode") == "kernel":
-        if _kernel is not None and not stretched:
-            _kernel.stretch()
+        if use == "program":
+            channel.send(encode({"type": "failed", "message": "this interpreter waited for a program, and has no IPython any more"}))
+            os._exit(1)
         kernel = _kernel or _new_kernel()
         birth.search_path("")
         kernel.start(begin, channel)
         kernel.serve()
     elif begin.get("mode") == "handler":
         from . import handler
-        if _kernel is not None:
+        if _kernel is not None and use != "program":
             _kernel.vanish()
         birth.search_path(os.getcwd())
         handler.run(begin, channel, leave)
     elif begin.get("mode") == "install":
         from . import install
-        if _kernel is not None:
+        if _kernel is not None and use != "program":
             _kernel.vanish()
         install.run(begin, channel, leave)
     else:
         from . import program
         if begin.get("outputs"):
             from . import outputs  # noqa: F401
-        if _kernel is not None:
+        if _kernel is not None and use != "program":
             _kernel.vanish()
         birth.search_path(os.path.dirname(begin.get("path") or "") or os.getcwd())
         program.run(begin, channel, leave)
+
+
+def _get_ready(expected, channel):
+    """In a child of a warm parent that was told what it will be, and in which environment, and waits for the rest."""
+    from . import leisure, program
+    birth.settle(expected)
+    if expected.get("use") == "kernel":
+        leisure.stretch(_kernel.stretch, channel.waits)
+    else:
+        _kernel.vanish()
+        leisure.stretch(program.stretch, channel.waits)
 
 
 def _new_kernel():

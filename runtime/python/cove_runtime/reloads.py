@@ -19,7 +19,7 @@ class Reloads:
 
     def remember(self, root):
         """After a cell: what it has imported from below `root`. Newest first, and only as far as the modules that were there before: a child of a
-        warm parent that looks at all two thousand counts a reference to each, and so gets a copy of every page that one lies in."""
+        warm parent that looks at all twelve hundred counts a reference to each, and so gets a copy of every page that one lies in."""
         if len(_modules) == self._count:
             return
         self._count = len(_modules)

@@ -25,7 +25,7 @@ DESCRIBE = "import numpy, pandas\nprint(pandas.DataFrame({'a': numpy.arange(3.0)
 MATPLOTLIB = "import matplotlib.pyplot as plt\nplt.plot([1, 2], label='x')\nplt.title('x')\nplt.legend()\nplt.show()"
 
 
-_ROUNDS = 16  # until CPython has specialized what they run: a child that does it writes to the code, and so to pages that were shared
+_ROUNDS = 10  # until CPython has specialized what they run: a child that does it writes to the code, and so to pages that were shared
 
 _register = atexit.register
 
