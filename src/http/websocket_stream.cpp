@@ -23,6 +23,7 @@ namespace {
 
 // Compression is never offered, so its code need not be compiled.
 constexpr bool kDeflate = false;
+constexpr std::size_t kKeptInput = std::size_t{1} << 20;  // of a large message nothing is kept
 
 using Handshake = beast::http::request<beast::http::empty_body>;
 
@@ -84,6 +85,7 @@ class BeastWebSocket : public WebSocket {
     message.text = state->stream.got_text();
     message.data = beast::buffers_to_string(state->input.data());
     state->input.consume(state->input.size());
+    if (state->input.capacity() > kKeptInput) state->input.shrink_to_fit();
     co_return message;
   }
 

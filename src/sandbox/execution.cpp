@@ -17,6 +17,7 @@ constexpr std::size_t kMaxUntaken = 4U << 20;  // then the interpreter waits
 constexpr std::size_t kMaxName = 1U << 10;
 constexpr std::size_t kMaxValue = 64U << 10;
 constexpr std::size_t kMaxTraceback = 256U << 10;
+constexpr std::size_t kLineCost = 16;  // of a line of it, at least
 
 // Cuts between characters.
 std::string_view whole_characters(std::string_view text, std::size_t most) {
@@ -42,6 +43,15 @@ void cut(json::object& object, std::string_view name, std::size_t most) {
   *value = std::string(whole_characters(value->as_string(), most)) + "…";
 }
 
+// What a message has of these members: others, of any size, nobody reads.
+json::object only(json::object content, std::initializer_list<std::string_view> names) {
+  json::object kept;
+  for (const auto name : names) {
+    if (auto* value = content.if_contains(name)) kept[name] = std::move(*value);
+  }
+  return kept;
+}
+
 // Nobody reads an error message of megabytes.
 void cut_error(json::object& error) {
   cut(error, "ename", kMaxName);
@@ -53,7 +63,7 @@ void cut_error(json::object& error) {
   for (const auto& line : traceback->as_array()) {
     if (!line.is_string()) continue;
     const auto piece = whole_characters(line.as_string(), left);
-    left -= piece.size();
+    left -= std::min(left, piece.size() + kLineCost);
     kept.emplace_back(piece.size() == line.as_string().size() ? std::string(piece) : std::string(piece) + "…");
     if (left == 0) break;
   }
@@ -180,6 +190,7 @@ void Execution::add_bytes(std::string_view stream, std::string_view bytes) {
 void Execution::add(std::string type, json::object content, std::size_t bytes) {
   if (type == "input_request") return add_question(std::move(content), bytes);
   if (type == "error") {
+    content = only(std::move(content), {"ename", "evalue", "traceback"});
     cut_error(content);
     bytes = std::min(bytes, most_error());
   }
@@ -214,6 +225,9 @@ void Execution::name_picture(std::string_view mime, std::string_view size, std::
 void Execution::add_question(json::object content, std::size_t bytes) {
   waits_for_input_ = true;
   if (events_.size() >= 2 * kMaxTexts) return;
+  content = only(std::move(content), {"prompt", "password"});
+  if (!content["prompt"].is_string()) content["prompt"] = std::string();
+  if (!content["password"].is_bool()) content["password"] = false;
   cut(content, "prompt", kMaxPrompt);
   bytes = std::min(bytes, kMaxPrompt);
   if (!held_until_taken() && kept_display_ + bytes > limits_.display_bytes) content["prompt"] = std::string();

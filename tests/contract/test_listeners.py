@@ -51,11 +51,13 @@ def test_a_listener_serves_its_sandbox_and_nothing_else(server, box):
     listener = opened(server, box)
     port = listener["port"]
     assert listener["listen"] == f"127.0.0.1:{port}" and port > 0 and listener["sandbox"] == box and listener["openedAt"]
+    other = server.create()
     server.post("/files/here", b"1", headers={"X-Cove-Sandbox": box})
     assert ask(port, "/files/here").body == b"1"
+    assert ask(port, "/api/kernels").json == [] and ask(port, "/api/kernels", headers={"X-Cove-Sandbox": other}).status == 404
     assert ask(port, "/status/").json == {"status": "ok"}
     assert ask(port, "/healthz").body == b"OK"
-    for path in ("/", "/v1/sandboxes", at(box), at(box, "resources/status/"), "/v1/listeners", "/version", "/metrics", "/openapi.json", "/health", "/v1/execute", "/workspace/se/healthy", "/mcp", "/nothing"):
+    for path in ("/", "/v1/sandboxes", at(box), at(box, "resources/status/"), at(box, "jupyter/api/kernels"), at(other, "jupyter/api/kernels"), "/v1/listeners", "/version", "/metrics", "/openapi.json", "/health", "/v1/execute", "/workspace/se/healthy", "/mcp", "/nothing"):
         for method in ("GET", "POST"):
             assert ask(port, path, method=method).status == 404, path
     assert server.get("/v1/listeners").json["listeners"] == [listener]

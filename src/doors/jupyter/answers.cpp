@@ -74,6 +74,8 @@ Task<Result<json::object>> read_object(const Services& services, http::Exchange&
 Task<Result<std::shared_ptr<sandbox::Sandbox>>> scope_of(Services& services, const http::Request& request) {
   if (services.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   const auto& named = request.param("id");
+  if (!named.empty() && !request.scope.empty() && named != request.scope)
+    co_return fail(Errc::not_found, fmt::format("sandbox not found: {}", named));
   auto name = named.empty() ? request.scope : named;
   if (name.empty()) co_return std::shared_ptr<sandbox::Sandbox>();
   COVE_CO_CHECK(sandbox::checked_name(name));
@@ -86,7 +88,7 @@ Task<Result<NamedKernel>> find_kernel(Services& services, const http::Request& r
 }
 
 json::object to_json(const Services& services, const NamedKernel& named) {
-  const auto hub = services.directory.known_hub(named.id);
+  const auto hub = services.directory.known_hub(*named.kernel);
   const std::chrono::system_clock::time_point started(std::chrono::milliseconds(named.kernel->started_unix_ms()));
   json::object object{{"id", named.id},
                       {"name", spec_name(named.kernel->language())},

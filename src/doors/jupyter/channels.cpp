@@ -66,6 +66,7 @@ Task<> channels(Services& services, http::Exchange& exchange) {
   const Attached attached(hub, client);
   services.tasks.spawn("send to a client of a kernel", Client::pump(client));
   while (true) {
+    while (client->overfull()) co_await client->changed().wait();
     const auto received = co_await client->read();
     if (!received) break;
     auto message = decode(framing, received->text, received->data);

@@ -31,6 +31,8 @@ class Client {
   // Queues a frame. Does nothing once the connection is over.
   void send(std::shared_ptr<const Frame> frame);
   [[nodiscard]] bool full() const { return !over_ && queued_ > kMaxQueued; }
+  // So much that nothing more is read from it.
+  [[nodiscard]] bool overfull() const { return !over_ && queued_ > 8 * kMaxQueued; }
   [[nodiscard]] bool over() const { return over_; }
   // Notified when frames were sent, and at the end.
   [[nodiscard]] async::Signal& changed() { return changed_; }

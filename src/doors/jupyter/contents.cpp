@@ -30,9 +30,14 @@ void require_text(json::object& content, std::string_view name) {
 
 // A picture without a text beside it makes some clients fail.
 void complete_bundle(json::object& content, std::size_t bytes) {
-  require_object(content, "data");
-  require_object(content, "metadata");
-  require_object(content, "transient");
+  json::object known;
+  for (const std::string_view name : {"data", "metadata", "transient"}) {
+    if (auto* value = content.if_contains(name); value != nullptr && value->is_object())
+      known[name] = std::move(*value);
+    else
+      known[name] = json::object();
+  }
+  content = std::move(known);
   auto& data = content.at("data").as_object();
   if (bytes > kMaxFrame)
     data = {{"text/plain", fmt::format("[an output of {} left out: one message has at most {}; save it to a file]",
@@ -41,10 +46,7 @@ void complete_bundle(json::object& content, std::size_t bytes) {
 }
 
 void complete_error(json::object& content) {
-  require_text(content, "ename");
-  require_text(content, "evalue");
-  auto& traceback = content["traceback"];
-  if (!traceback.is_array()) traceback = json::array();
+  content = error_output(content);
 }
 
 std::vector<std::string> take_buffers(json::object& content) {
@@ -138,8 +140,7 @@ json::object execute_reply(const sandbox::Execution& execution) {
   if (end.reason != Reason::exited) {
     content = ended_from_outside(end);
   } else if (end.status == ExecutionEnd::Status::error) {
-    content = end.reply;
-    complete_error(content);
+    content = error_output(end.reply);
     content["status"] = "error";
   } else {
     content = {{"status", name_of(end.status)},

@@ -69,14 +69,14 @@ Result<NamedKernel> Directory::find(const std::string& tenant, const sandbox::Sa
   return std::move(*found);
 }
 
-std::shared_ptr<Hub> Directory::known_hub(std::string_view id) const {
-  const auto found = hubs_.find(id);
+std::shared_ptr<Hub> Directory::known_hub(const sandbox::Kernel& kernel) const {
+  const auto found = hubs_.find(&kernel);
   return found == hubs_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Hub> Directory::hub(const NamedKernel& named) {
-  auto& hub = hubs_[named.id];
-  if (!hub || hub->kernel() != named.kernel) {
+  auto& hub = hubs_[named.kernel.get()];
+  if (!hub || hub->closed()) {
     const auto& limits = core_.config->jupyter;
     replay_.set_limits({.of_one = limits.tenant_replay_bytes, .of_all = limits.max_replay_bytes});
     hub = std::make_shared<Hub>(core_, named.sandbox, named.kernel, named.id, replay_,
@@ -90,7 +90,7 @@ Task<> Directory::remove_later(Directory& self, NamedKernel named) {
 }
 
 Task<> Directory::remove(NamedKernel named) {
-  if (const auto hub = hubs_.find(named.id); hub != hubs_.end()) {
+  if (const auto hub = hubs_.find(named.kernel.get()); hub != hubs_.end()) {
     const auto closing = hub->second;
     hubs_.erase(hub);
     closing->close();
@@ -108,7 +108,9 @@ Task<> Directory::tidy() {
     for (auto hub = hubs_.begin(); hub != hubs_.end();) {
       const auto current = hub->second;
       const auto state = current->sandbox()->state();
-      const bool gone = state != sandbox::State::running && state != sandbox::State::paused;
+      const auto kernels = core_.registry.kernels().of(*current->sandbox());
+      const bool removed = std::ranges::find(kernels, current->kernel()) == kernels.end();
+      const bool gone = removed || (state != sandbox::State::running && state != sandbox::State::paused);
       if (gone) current->close();
       hub = gone ? hubs_.erase(hub) : std::next(hub);
     }
@@ -124,7 +126,7 @@ Task<> Directory::cull() {
     if (!made_here(*sandbox)) continue;
     for (const auto& kernel : core_.registry.kernels().of(*sandbox)) {
       const auto id = id_of(*sandbox, *kernel);
-      const auto hub = known_hub(id);
+      const auto hub = known_hub(*kernel);
       const auto started = std::chrono::system_clock::time_point(std::chrono::milliseconds(kernel->started_unix_ms()));
       const auto used = hub ? hub->last_activity() : started;
       const bool busy = kernel->state() == sandbox::Kernel::State::busy || (hub && hub->busy());
@@ -133,7 +135,12 @@ Task<> Directory::cull() {
       idle.push_back({.id = id, .sandbox = sandbox, .kernel = kernel});
     }
   }
-  for (auto& named : idle) co_await remove(std::move(named));
+  for (auto& named : idle) {
+    // Ending those before it took a while.
+    const auto hub = known_hub(*named.kernel);
+    const bool busy = named.kernel->state() == sandbox::Kernel::State::busy || (hub && hub->busy());
+    if (!busy && !(hub && hub->last_activity() > now)) co_await remove(std::move(named));
+  }
 }
 
 }  // namespace cove::doors::jupyter

@@ -34,7 +34,7 @@ class Directory {
   // Made when it is first needed.
   std::shared_ptr<Hub> hub(const NamedKernel& named);
   // Null when nobody needed one.
-  [[nodiscard]] std::shared_ptr<Hub> known_hub(std::string_view id) const;
+  [[nodiscard]] std::shared_ptr<Hub> known_hub(const sandbox::Kernel& kernel) const;
   // Ends the kernel, and the sandbox that was made for it.
   Task<> remove(NamedKernel named);
   // The sandbox was made for a kernel of this API.
@@ -50,7 +50,7 @@ class Directory {
 
   sandbox::Core& core_;
   Budget replay_;
-  std::map<std::string, std::shared_ptr<Hub>, std::less<>> hubs_;
+  std::map<const sandbox::Kernel*, std::shared_ptr<Hub>> hubs_;  // each keeps its kernel
 };
 
 }  // namespace cove::doors::jupyter

@@ -14,6 +14,7 @@ std::vector<Route> in_sandbox(const std::vector<Route>& rows) {
   static std::list<std::string> patterns;  // routes borrow theirs
   std::vector<Route> all;
   for (auto row : rows) {
+    row.options.scoped = false;  // the path names the sandbox, so a listener of another one must not serve it
     row.pattern = patterns.emplace_back(std::string(kInSandbox) + std::string(row.pattern));
     all.push_back(row);
   }

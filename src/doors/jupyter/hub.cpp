@@ -66,6 +66,9 @@ void Hub::attach(const std::shared_ptr<Client>& client) {
 }
 
 void Hub::detach(const std::shared_ptr<Client>& client) {
+  // Nobody can answer the cell it ran: what it asks for has come to its end.
+  if (running_ != nullptr && running_->client.lock() == client && client->session().empty()) [[maybe_unused]]
+    const auto ended = kernel_->reply_input(std::nullopt);
   if (std::erase(clients_, client) == 0 || !clients_.empty()) return;
   in_use_.reset();
   if (!client->session().empty() && !closed_) replay_session_ = client->session();
@@ -104,6 +107,7 @@ Task<> Hub::on_death() {
 
 Task<Result<>> Hub::restart() {
   const auto self = shared_from_this();
+  if (kernel_->restarting()) co_return fail(Errc::conflict, "the kernel is already being restarted");
   publish_status({}, "restarting");
   abort_waiting();
   const auto done = co_await kernel_->restart();
@@ -165,7 +169,9 @@ void Hub::publish_status(const json::object& parent, std::string_view state) {
 }
 
 std::shared_ptr<Client> Hub::find_client(const Request& request) const {
-  if (const auto client = request.client.lock(); client && !client->over()) return client;
+  // One that another connection replaced takes nothing more.
+  const auto client = request.client.lock();
+  if (client && !client->over() && std::ranges::find(clients_, client) != clients_.end()) return client;
   if (request.session.empty()) return nullptr;
   const auto same = std::ranges::find(clients_, request.session, &Client::session);
   return same == clients_.end() ? nullptr : *same;

@@ -34,6 +34,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   [[nodiscard]] std::chrono::system_clock::time_point last_activity() const { return last_activity_; }
   // Nothing is asked of it and nobody is connected or expected back.
   [[nodiscard]] bool idle() const { return clients_.empty() && queue_.empty() && !working_ && replay_.empty(); }
+  // Its kernel ended for good, as far as its clients were told.
+  [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] bool busy() const { return working_ || !queue_.empty(); }
 
   // A client of the same session that is still there is closed; what it has missed since it left is sent.

@@ -129,13 +129,22 @@ void Hub::answer_at_once(const Request& request, json::object reply) {
 }
 
 Task<> Hub::work(std::shared_ptr<Hub> self) {
+  // However it ends, an exception included: nothing points to the request any more, and the next one is served.
+  struct Done {
+    Hub& hub;
+    ~Done() {
+      hub.running_ = nullptr;
+      hub.working_ = false;
+    }
+  };
   while (!self->queue_.empty() && !self->closed_) {
     const auto request = std::move(self->queue_.front());
     self->queue_.pop_front();
     self->queued_bytes_ -= std::min(self->queued_bytes_, request.message.bytes());
+    const Done done{*self};
+    self->working_ = true;
     self->running_ = &request;
     co_await self->serve(request);
-    self->running_ = nullptr;
     self->last_activity_ = std::chrono::system_clock::now();
   }
   self->working_ = false;
@@ -203,6 +212,9 @@ Task<json::object> Hub::run_cell(const Request& request, bool silent) {
     reply["execution_count"] = 0;
     return reply;
   };
+  if (!core_.authority.still_valid(request.principal))
+    co_return refused({.code = Errc::denied, .message = "the key was revoked"});
+  if (core_.draining()) co_return refused({.code = Errc::unavailable, .message = "the server is shutting down"});
   run::Caller caller{.principal = request.principal};
   auto ticket = co_await run::admit(core_, caller);
   if (!ticket) co_return refused(ticket.error());
@@ -254,10 +266,8 @@ Task<json::object> Hub::run_cell(const Request& request, bool silent) {
 
 // Without a client of the one that runs the cell there is nobody to ask.
 void Hub::ask_for_input(const Request& request, json::object content) {
-  const bool connected = request.client.lock() && !request.client.lock()->over();
-  const bool comes_back =
-      !request.session.empty() && (replay_session_ == request.session || find_client(request) != nullptr);
-  if (!connected && !comes_back) {
+  const bool comes_back = !request.session.empty() && replay_session_ == request.session;
+  if (find_client(request) == nullptr && !comes_back) {
     [[maybe_unused]] const auto ended = kernel_->reply_input(std::nullopt);
     return;
   }

@@ -36,7 +36,7 @@ Task<Answer> status(Services& services, http::Exchange& exchange) {
   auto last = services.started;
   const auto kernels = services.directory.all(exchange.request().principal.tenant, scope.get());
   for (const auto& named : kernels) {
-    const auto hub = services.directory.known_hub(named.id);
+    const auto hub = services.directory.known_hub(*named.kernel);
     if (!hub) continue;
     connections += hub->connections();
     last = std::max(last, hub->last_activity());

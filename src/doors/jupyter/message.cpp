@@ -20,6 +20,7 @@ constexpr std::size_t kMaxParts = 1024;
 constexpr std::size_t kMaxElements = 200'000;
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMessageCost = 1024;
+constexpr std::size_t kMaxHeader = 64U << 10;  // it is sent back with everything that comes of the request
 
 template <class Number>
 Number swapped(Number number) {
@@ -176,20 +177,23 @@ std::string Message::type() const {
 
 std::size_t Message::bytes() const {
   std::size_t size = kMessageCost;
-  if (const auto* text = content.if_contains("text"); text != nullptr && text->is_string())
-    size += text->as_string().size();
-  else
-    size += json::serialize(content).size();
+  for (const auto* part : {&header, &parent_header, &metadata, &content}) size += json::serialize(*part).size();
   for (const auto& buffer : buffers) size += buffer.size();
   return size;
 }
 
-Result<Message> decode(Framing framing, bool text, std::string_view data) {
+static Result<Message> parse(Framing framing, bool text, std::string_view data) {
   if (framing == Framing::v1) {
     if (text) return malformed("messages of this subprotocol are binary");
     return from_v1(data);
   }
   return text ? from_json(data) : from_legacy_binary(data);
+}
+
+Result<Message> decode(Framing framing, bool text, std::string_view data) {
+  COVE_TRY(auto message, parse(framing, text, data));
+  if (json::serialize(message.header).size() > kMaxHeader) return malformed("the header is too large");
+  return message;
 }
 
 Frame encode(Framing framing, const Message& message) {

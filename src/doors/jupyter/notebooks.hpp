@@ -15,7 +15,7 @@ using store::NotebookRow;
 // Jupyter's sessions: which document runs in which kernel. They outlive the server.
 class Notebooks {
  public:
-  static constexpr std::size_t kMax = 10'000;  // of one tenant
+  static constexpr std::size_t kMax = 1000;  // of one tenant
 
   explicit Notebooks(store::Store& store) : store_(store) {}
 

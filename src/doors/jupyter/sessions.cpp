@@ -1,4 +1,5 @@
 #include <array>
+#include <map>
 
 #include "doors/jupyter/answers.hpp"
 #include "json/fields.hpp"
@@ -8,7 +9,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxText = 4096;  // bytes of a path, a name or a type
+constexpr std::size_t kMaxText = 1024;  // bytes of a path, a name or a type
 
 // A session whose kernel is there.
 struct LiveSession {
@@ -94,8 +95,14 @@ Task<Answer> create(Services& services, http::Exchange& exchange) {
                    .name = name.value_or(""),
                    .type = *type,
                    .kernel = named.id};
-  if (row) COVE_CO_CHECK(services.notebooks.remove(row->id));
-  COVE_CO_CHECK(services.notebooks.put(made));
+  // One whose kernel is gone makes way; one of another sandbox stays.
+  if (row && !services.directory.find(tenant, nullptr, row->kernel)) COVE_CO_CHECK(services.notebooks.remove(row->id));
+  if (const auto put = services.notebooks.put(made); !put) {
+    const auto* kernel = cove::json::given_field(body, "kernel");
+    const bool ours = kernel == nullptr || !kernel->is_object() || !kernel->as_object().contains("id");
+    if (ours) co_await services.directory.remove(std::move(named));
+    co_return tl::unexpected<Error>(put.error());
+  }
   const LiveSession session{.row = std::move(made), .named = std::move(named)};
   auto response = http::json_response(201, to_json(services, session));
   response.headers.emplace_back("Location", "/api/sessions/" + session.row.id);
@@ -106,12 +113,14 @@ Task<Answer> list(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto scope, co_await scope_of(services, exchange.request()));
   const auto& tenant = exchange.request().principal.tenant;
   COVE_CO_TRY(const auto rows, services.notebooks.of(tenant));
+  std::map<std::string, NamedKernel> kernels;
+  for (auto& named : services.directory.all(tenant, scope.get())) kernels.emplace(named.id, named);
   json::array sessions;
   for (const auto& row : rows) {
-    auto named = services.directory.find(tenant, scope.get(), row.kernel);
-    if (!named && !scope) COVE_CO_CHECK(services.notebooks.remove(row.id));
-    if (!named) continue;
-    const LiveSession session{.row = row, .named = std::move(*named)};
+    const auto named = kernels.find(row.kernel);
+    if (named == kernels.end() && !scope) COVE_CO_CHECK(services.notebooks.remove(row.id));
+    if (named == kernels.end()) continue;
+    const LiveSession session{.row = row, .named = named->second};
     sessions.push_back(to_json(services, session));
   }
   co_return http::json_response(200, sessions);
