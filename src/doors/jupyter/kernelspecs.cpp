@@ -10,15 +10,18 @@ namespace {
 
 namespace json = boost::json;
 
-Task<Answer> version(Services& /*services*/, http::Exchange& /*exchange*/) {
+Task<Answer> version(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(co_await scope_of(services, exchange.request()));
   co_return http::json_response(200, json::object{{"version", COVE_VERSION}});
 }
 
-Task<Answer> list(Services& /*services*/, http::Exchange& /*exchange*/) {
+Task<Answer> list(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(co_await scope_of(services, exchange.request()));
   co_return http::json_response(200, specs_json());
 }
 
-Task<Answer> get(Services& /*services*/, http::Exchange& exchange) {
+Task<Answer> get(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(co_await scope_of(services, exchange.request()));
   const auto& name = exchange.request().param("spec");
   const auto language = find_spec(name);
   if (!language) co_return fail(Errc::not_found, fmt::format("Kernel spec {} not found", name));
@@ -26,7 +29,8 @@ Task<Answer> get(Services& /*services*/, http::Exchange& exchange) {
 }
 
 // Specifications here have no logos.
-Task<Answer> resource(Services& /*services*/, http::Exchange& exchange) {
+Task<Answer> resource(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(co_await scope_of(services, exchange.request()));
   co_return fail(Errc::not_found, fmt::format("Kernel resource {} not found", exchange.request().param("file")));
 }
 

@@ -67,6 +67,7 @@ Task<Result<NamedKernel>> kernel_for(Services& services, http::Exchange& exchang
 }
 
 Task<Answer> create(Services& services, http::Exchange& exchange) {
+  COVE_CO_TRY(const auto scope, co_await scope_of(services, exchange.request()));
   COVE_CO_TRY(auto body, co_await read_object(services, exchange));
   // The old form has the path inside `notebook`.
   if (const auto* old = body.if_contains("notebook"); old != nullptr && old->is_object() && !body.contains("path")) {
@@ -80,7 +81,6 @@ Task<Answer> create(Services& services, http::Exchange& exchange) {
   if (!path) co_return fail(Errc::invalid, "Missing field in JSON data: path");
   if (!type) co_return fail(Errc::invalid, "Missing field in JSON data: type");
   const auto tenant = exchange.request().principal.tenant;
-  COVE_CO_TRY(const auto scope, co_await scope_of(services, exchange.request()));
   COVE_CO_TRY(auto row, services.notebooks.for_path(tenant, *path));
   if (row) {
     if (auto named = services.directory.find(tenant, scope.get(), row->kernel)) {

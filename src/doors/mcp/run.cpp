@@ -23,9 +23,15 @@ bool is_module(const RunRequest& request) {
   return request.language.name == "javascript" && (request.filename.ends_with(".mjs") || is_es_module(request.code));
 }
 
+// Shell scripts are programs here: what they change ends with them, as this API's clients know it.
+std::optional<sandbox::KernelLanguage> kernel_for(std::string_view language) {
+  const auto found = sandbox::find_kernel_language(language);
+  return found == sandbox::KernelLanguage::bash ? std::nullopt : found;
+}
+
 std::optional<sandbox::KernelLanguage> interpreter_for(const RunRequest& request) {
   if (request.input || !request.arguments.empty() || !request.variables.empty() || is_module(request)) return {};
-  return sandbox::find_kernel_language(request.language.name);
+  return kernel_for(request.language.name);
 }
 
 // The path of code that is not kept: in the same directory, so that it finds the same files, under a hidden name, so
@@ -74,7 +80,7 @@ std::vector<std::string> trace_variables(const Call& call) {
 }
 
 bool keeps_state(const config::Language& language) {
-  return sandbox::find_kernel_language(language.name).has_value();
+  return kernel_for(language.name).has_value();
 }
 
 Task<Result<RunRecord>> run(Services& services, Call& call, Session& session, RunRequest request) {
