@@ -75,7 +75,7 @@ def test_the_parameters_of_a_path_are_declared():
 
 def test_the_pages_of_the_api_and_the_description_have_the_same_paths():
     docs = pathlib.Path(ROOT) / "docs"
-    prose = "".join(page.read_text() for page in [docs / "api.md", *sorted((docs / "api").glob("*.md"))])
+    prose = "".join(page.read_text() for page in [docs / "api.md", docs / "jupyter.md", *sorted((docs / "api").glob("*.md"))])
     for _, path in OPERATIONS:
         short = re.sub(r"^/v1/sandboxes/\{id\}(?=/(processes|kernels|files))", "", path)
         assert short in prose or short.rsplit("/", 1)[1] in prose, path
