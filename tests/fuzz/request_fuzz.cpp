@@ -94,13 +94,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Gate gate{.allowed_hosts = none, .allowed_origins = none, .local_address = "127.0.0.1", .local_port = 8000};
   (void)check_gate(gate, *head, Navigation::refused);
   NoKeys keys;
-  const auto credentials =
-      parse_credentials(request.header_all("Authorization"), request.header_all("X-API-Key"), head->key);
+  const auto credentials = parse_credentials({.authorization = request.header_all("Authorization"),
+                                              .api_key = request.header_all("X-API-Key"),
+                                              .prefix = head->key,
+                                              .query_tokens = request.query_all("token")});
   must(authenticate(keys, credentials).verdict != Verdict::allowed);
 
   AccessRecord record;
   record.id = request_id(request);
-  record.target = redact_keys(request.target);
+  record.target = redact_target(request.target);
   record.user_agent = request.header("User-Agent");
   const auto line = to_log_line(record);
   must(std::ranges::all_of(line, [](char c) { return c >= ' ' && c < '\x7f'; }));
