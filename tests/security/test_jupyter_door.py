@@ -216,3 +216,55 @@ def test_a_kernel_in_a_sandbox_goes_with_it(server):
             while line.next() is not None:
                 pass
     assert server.get(f"/api/kernels/{kernel}").status == 404
+
+
+def test_an_id_that_another_tenant_has_too_leads_to_ones_own_kernel_alone(tenants):
+    _, named = tenants
+    wanted = str(uuid.uuid4())
+    for tenant in named.values():
+        assert tenant.post("/api/kernels", {"kernel_id": wanted}).json["id"] == wanted
+    with JupyterSocket(named["alpha"], wanted) as mine:
+        assert mine.execute("x = 'alpha'").reply["status"] == "ok"
+        assert named["beta"].get(f"/api/kernels/{wanted}").json["connections"] == 0
+        with JupyterSocket(named["beta"], wanted) as theirs:
+            assert theirs.execute("'x' in dir()").result == ["False"]
+        assert named["beta"].delete(f"/api/kernels/{wanted}").status == 204
+        assert mine.execute("x").result == ["'alpha'"]
+    named["alpha"].delete(f"/api/kernels/{wanted}")
+
+
+def test_a_header_that_would_be_sent_back_again_and_again_has_a_bound(server, kernel):
+    with JupyterSocket(server, kernel) as line:
+        line.send("kernel_info_request", {}, header={"x": "y" * 100_000})
+        assert line.next() is None and line.socket.close_code == 1007
+
+
+def test_the_reply_goes_to_the_connection_that_took_the_place_of_another(server):
+    kernel, session = server.post("/api/kernels", {}).json["id"], uuid.uuid4().hex
+    with JupyterSocket(server, kernel, session_id=session) as older:
+        request = older.send("execute_request", {"code": "import time; time.sleep(1); 'late'"})
+        while older.next()["msg_type"] != "execute_input":
+            pass
+        with JupyterSocket(server, kernel, session_id=session) as newer:  # nobody reads the older one any more
+            told = newer.until_idle(request)
+            assert told.result == ["'late'"] and told.reply["status"] == "ok"
+    server.delete(f"/api/kernels/{kernel}")
+
+
+def test_a_kernel_that_dies_again_and_again_is_given_up_and_can_be_restarted(server):
+    kernel = server.post("/api/kernels", {}).json["id"]
+    with JupyterSocket(server, kernel) as line:
+        for _ in range(6):
+            request = line.send("execute_request", {"code": "import os; os._exit(1)"})
+            assert line.until_idle(request).reply["ename"] == "DeadKernelError"
+            state = None
+            while state not in ("idle", "dead"):
+                frame = line.next()
+                if frame["msg_type"] == "status" and frame["parent_header"] == {}:
+                    state = frame["content"]["execution_state"]
+        assert state == "dead" and line.next() is None
+    assert server.get(f"/api/kernels/{kernel}").json["execution_state"] == "dead"
+    assert server.post(f"/api/kernels/{kernel}/restart").status == 200
+    with JupyterSocket(server, kernel) as line:
+        assert line.execute("1 + 1").result == ["2"]
+    server.delete(f"/api/kernels/{kernel}")

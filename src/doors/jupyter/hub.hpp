@@ -32,8 +32,6 @@ class Hub : public std::enable_shared_from_this<Hub> {
   [[nodiscard]] const std::shared_ptr<sandbox::Sandbox>& sandbox() const { return sandbox_; }
   [[nodiscard]] std::size_t connections() const { return clients_.size(); }
   [[nodiscard]] std::chrono::system_clock::time_point last_activity() const { return last_activity_; }
-  // Nothing is asked of it and nobody is connected or expected back.
-  [[nodiscard]] bool idle() const { return clients_.empty() && queue_.empty() && !working_ && replay_.empty(); }
   // Its kernel ended for good, as far as its clients were told.
   [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] bool busy() const { return working_ || !queue_.empty(); }

@@ -132,6 +132,14 @@ Result<Message> from_v1(std::string_view data) {
   return message;
 }
 
+Result<Message> parse(Framing framing, bool text, std::string_view data) {
+  if (framing == Framing::v1) {
+    if (text) return malformed("messages of this subprotocol are binary");
+    return from_v1(data);
+  }
+  return text ? from_json(data) : from_legacy_binary(data);
+}
+
 std::string legacy_text(const Message& message) {
   const auto& header = message.header;
   std::string text = "{\"channel\":" + json::serialize(json::string(message.channel));
@@ -180,14 +188,6 @@ std::size_t Message::bytes() const {
   for (const auto* part : {&header, &parent_header, &metadata, &content}) size += json::serialize(*part).size();
   for (const auto& buffer : buffers) size += buffer.size();
   return size;
-}
-
-static Result<Message> parse(Framing framing, bool text, std::string_view data) {
-  if (framing == Framing::v1) {
-    if (text) return malformed("messages of this subprotocol are binary");
-    return from_v1(data);
-  }
-  return text ? from_json(data) : from_legacy_binary(data);
 }
 
 Result<Message> decode(Framing framing, bool text, std::string_view data) {
