@@ -19,8 +19,10 @@ const auto& table() {
   static const Key kKeys[] = {
       {"listen", address, "127.0.0.1:8000", restart, [](Config& c) -> auto& { return c.listen; },
        "Address and port to listen on. Any address but loopback needs keys (cove key create); port 0 picks a free "
-       "port"},
-      {"listeners", list, "", restart, [](Config& c) -> auto& { return c.listeners; },
+       "port"}  // namespace
+      ,
+      {"listeners", list, "", restart, [](Config& c) -> auto& { return c.listeners; }  // namespace cove::config
+       ,
        "More addresses to listen on, each for one sandbox: 127.0.0.1:8888=sandbox:NAME. The same as another --listen; "
        "port 0 picks a free port, which is logged"},
       {"state_dir", text, "", restart, [](Config& c) -> auto& { return c.state_dir; },
@@ -159,6 +161,10 @@ const auto& table() {
        [](Config& c) -> auto& { return c.python.preload; }, "Modules that preloaded interpreters import, if installed"},
       {"python.zygote_births", count, "200", restart, [](Config& c) -> auto& { return c.python.zygote_births; },
        "Replace a preloaded interpreter after this many sessions", 1, 1'000'000},
+      {"python.zygote_interval", duration, "20s", restart, [](Config& c) -> auto& { return c.python.zygote_interval; },
+       "But not before this age: where many sessions begin every second a replacement after each few would cost more "
+       "than they do",
+       0, kDay},
       {"python.zygote_age", duration, "10m", restart, [](Config& c) -> auto& { return c.python.zygote_age; },
        "Replace a preloaded interpreter at this age", kSecond, kDay},
 

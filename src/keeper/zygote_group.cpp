@@ -72,8 +72,9 @@ void ZygoteGroup::retire(std::optional<Zygote>& zygote, Retirement how) {
   zygote.reset();
 }
 
-bool ZygoteGroup::worn_out(const Zygote& zygote) const {
-  return zygote.births >= options_.births || Clock::now() - zygote.since >= options_.age;
+ZygoteGroup::Clock::time_point ZygoteGroup::worn_out_at(const Zygote& zygote) const {
+  const auto life = zygote.births >= options_.births ? std::min(options_.interval, options_.age) : options_.age;
+  return zygote.since + life;
 }
 
 Result<> ZygoteGroup::request_birth(Request request) {
@@ -172,7 +173,7 @@ std::vector<ZygoteGroup::BirthResult> ZygoteGroup::collect_births() {
     return ::waitid(P_PIDFD, static_cast<id_t>(retired.process.pidfd.get()), &info, WEXITED | WNOHANG) == 0 &&
            info.si_pid != 0;
   });
-  if (plan_ && !warming_ && (!serving_ || worn_out(*serving_)) && now >= next_start_) start_zygote();
+  if (plan_ && !warming_ && (!serving_ || now >= worn_out_at(*serving_)) && now >= next_start_) start_zygote();
   return done;
 }
 
@@ -182,7 +183,7 @@ int ZygoteGroup::wait_millis() const {
   for (const auto& birth : births_) next = std::min(next, birth.until);
   if (serving_ && serving_->done < serving_->births) next = std::min(next, serving_->busy_since + kBirthTimeout);
   if (warming_) next = std::min(next, warming_->since + kWarmingTimeout);
-  if (serving_ && !warming_) next = std::min(next, worn_out(*serving_) ? next_start_ : serving_->since + options_.age);
+  if (serving_ && !warming_) next = std::min(next, std::max(worn_out_at(*serving_), next_start_));
   if (!serving_ && !warming_) next = std::min(next, next_start_);
   if (!retired_.empty()) next = std::min(next, Clock::now() + milliseconds(10));
   if (next == Clock::time_point::max()) return -1;

@@ -20,7 +20,8 @@ namespace cove::keeper {
 struct ZygoteOptions {
   std::vector<std::string> modules;  // to load before the first birth
   std::uint32_t births = 0;          // after so many a zygote is replaced; 0: there are no zygotes
-  std::chrono::seconds age{0};       // or when it is so old
+  std::chrono::seconds interval{0};  // but not before it is so old: its modules cost a second of a processor's time
+  std::chrono::seconds age{0};       // and in any case when it is so old
 };
 
 // Zygotes of one root that share a memory layout: one serves births; now and then another warms up to replace it. No
@@ -80,7 +81,7 @@ class ZygoteGroup {
   void retire(std::optional<Zygote>& zygote, Retirement how);
   [[nodiscard]] bool stuck() const;
   void watch(int fd);
-  [[nodiscard]] bool worn_out(const Zygote& zygote) const;
+  [[nodiscard]] Clock::time_point worn_out_at(const Zygote& zygote) const;
 
   ZygoteOptions options_;
   UniqueFd epoll_;

@@ -70,13 +70,25 @@ def stretch():
         setattr(sys, name, stream)
 
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
 def _write(path, code):
     """A full disk does not keep the program from running: it is compiled from what we were sent."""
+    text = code.encode("utf-8", "surrogatepass")
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(code)
-        os.chmod(path, 0o644)
+        try:
+            file = os.open(path, _NEW, 0o644)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = os.open(path, _NEW, 0o644)
+        try:
+            while text:
+                text = text[os.write(file, text):]
+            if os.fstat(file).st_mode & 0o7777 != 0o644:
+                os.fchmod(file, 0o644)
+        finally:
+            os.close(file)
     except OSError:
         pass
 
