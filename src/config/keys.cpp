@@ -19,10 +19,8 @@ const auto& table() {
   static const Key kKeys[] = {
       {"listen", address, "127.0.0.1:8000", restart, [](Config& c) -> auto& { return c.listen; },
        "Address and port to listen on. Any address but loopback needs keys (cove key create); port 0 picks a free "
-       "port"}  // namespace
-      ,
-      {"listeners", list, "", restart, [](Config& c) -> auto& { return c.listeners; }  // namespace cove::config
-       ,
+       "port"},
+      {"listeners", list, "", restart, [](Config& c) -> auto& { return c.listeners; },
        "More addresses to listen on, each for one sandbox: 127.0.0.1:8888=sandbox:NAME. The same as another --listen; "
        "port 0 picks a free port, which is logged"},
       {"state_dir", text, "", restart, [](Config& c) -> auto& { return c.state_dir; },
@@ -159,6 +157,9 @@ const auto& table() {
        "slower but shares no memory layout"},
       {"python.preload", list, "IPython,numpy,pandas,matplotlib.pyplot,openpyxl,PIL.Image", restart,
        [](Config& c) -> auto& { return c.python.preload; }, "Modules that preloaded interpreters import, if installed"},
+      {"python.light", boolean, "true", restart, [](Config& c) -> auto& { return c.python.light; },
+       "Fork programs that import nothing but numpy and the standard library from an interpreter that has loaded "
+       "nothing else, which takes half the time"},
       {"python.zygote_births", count, "200", restart, [](Config& c) -> auto& { return c.python.zygote_births; },
        "Replace a preloaded interpreter after this many sessions", 1, 1'000'000},
       {"python.zygote_interval", duration, "20s", restart, [](Config& c) -> auto& { return c.python.zygote_interval; },

@@ -19,6 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 constexpr std::chrono::seconds kBirthTimeout{2};     // longer than this, and the zygote is stuck
 constexpr std::chrono::seconds kWarmingTimeout{60};  // to load its modules
+constexpr std::string_view kLightModule = "numpy";   // which programs run/light.cpp calls light may import
 constexpr milliseconds kMinBackOff{50};
 constexpr milliseconds kMaxBackOff{10'000};
 
@@ -51,7 +52,11 @@ void ZygoteGroup::watch(int fd) {
 
 void ZygoteGroup::start_zygote() {
   std::vector<std::string> words{"/usr/bin/python3", "-I", "-B", zygote::kProgram};
-  words.insert(words.end(), options_.modules.begin(), options_.modules.end());
+  const bool light = weight_ == Weight::light;
+  if (light) words.emplace_back("--light");
+  for (const auto& module : options_.modules) {
+    if (!light || module == kLightModule) words.push_back(module);
+  }
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -98,7 +103,7 @@ Result<> ZygoteGroup::request_birth(Request request) {
     }
     COVE_TRY(joins, request.cgroup->open_join_fds());
     for (const auto& fd : joins) fds.push_back(fd.get());
-    record.alone = request.cgroup->contents().processes == 1 ? 1 : 0;
+    record.alone = request.cgroup->processes() == 1 ? 1 : 0;
   }
   // Never waits: a zygote with a full socket is a stuck one.
   if (sys::send_record(serving_->process.socket.get(), std::as_bytes(std::span(&record, 1)), fds) < 0)

@@ -19,6 +19,7 @@ namespace cove::keeper {
 
 struct ZygoteOptions {
   std::vector<std::string> modules;  // to load before the first birth
+  bool light = false;                // programs that need few of them are born from light zygotes, which have no others
   std::uint32_t births = 0;          // after so many a zygote is replaced; 0: there are no zygotes
   std::chrono::seconds interval{0};  // but not before it is so old: its modules cost a second of a processor's time
   std::chrono::seconds age{0};       // and in any case when it is so old
@@ -29,7 +30,8 @@ struct ZygoteOptions {
 // started cold.
 class ZygoteGroup {
  public:
-  explicit ZygoteGroup(ZygoteOptions options) : options_(std::move(options)) {}
+  enum class Weight : std::uint8_t { full, light };
+  ZygoteGroup(ZygoteOptions options, Weight weight) : options_(std::move(options)), weight_(weight) {}
   // Starts zygotes from now on, in the root of `plan`. Once, in the keeper's own root.
   void open(jail::Plan plan);
 
@@ -41,6 +43,7 @@ class ZygoteGroup {
     std::vector<UniqueFd> streams;  // stdin, stdout, stderr, channel
   };
   Result<> request_birth(Request request);
+  [[nodiscard]] bool serves() const { return serving_.has_value(); }
 
   struct BirthResult {
     std::uint32_t serial = 0;
@@ -84,6 +87,7 @@ class ZygoteGroup {
   [[nodiscard]] Clock::time_point worn_out_at(const Zygote& zygote) const;
 
   ZygoteOptions options_;
+  Weight weight_;
   UniqueFd epoll_;
   std::optional<jail::Plan> plan_;
   std::optional<Zygote> serving_;

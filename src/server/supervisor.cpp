@@ -184,6 +184,7 @@ Result<> Supervisor::start_keeper() {
                 .device_sets = kDeviceSets,
                 .keep = true,
                 .zygotes = {.modules = config_.python.preload,
+                            .light = config_.python.light,
                             .births = config_.python.warm ? config_.python.zygote_births : 0,
                             .interval = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_interval),
                             .age = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_age)}}));

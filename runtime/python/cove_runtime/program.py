@@ -53,11 +53,11 @@ def settled(begin, name, path, argv):
 _STREAMS = ("stdin", "__stdin__", "stdout", "__stdout__", "stderr", "__stderr__")
 
 
-def stretch():
+def stretch(code="print(1)\n1"):
     """In a new child that waits: goes the way of a program, so that the pages it writes to are there when one comes."""
     before = [getattr(sys, name) for name in _STREAMS]
     path = "/workspace/__main__.py"
-    begin = decode(encode({"env": dict(os.environ), "cwd": os.getcwd(), "code": "print(1)\n1", "path": path}))
+    begin = decode(encode({"env": dict(os.environ), "cwd": os.getcwd(), "code": code, "path": path}))
     settle(begin)
     _streams()
     module = types.ModuleType("__main__")
