@@ -199,7 +199,7 @@ def test_the_size_can_change_while_it_serves(tmp_path):
 
 def test_what_only_ever_runs_one_program_has_no_socket_for_a_later_server():
     """A name for each would be a file that is made and removed, and ext4 looks for a new one among all that were removed lately."""
-    with leaving_nothing(), Server("--drain", "1s", "--pool-size=0") as server, concurrent.futures.ThreadPoolExecutor(2) as clients:
+    with leaving_nothing(), Server("--drain", "1s") as server, concurrent.futures.ThreadPoolExecutor(2) as clients:
         sockets = lambda: len(os.listdir(pathlib.Path(server.state_dir) / "front" / "run"))
         runs = [clients.submit(run, server, "import time\ntime.sleep(2)\nprint(1)") for _ in range(2)]
         assert wait_until(lambda: len(inits(server)) == 2, 20) and sockets() == 0

@@ -59,7 +59,7 @@ def stretch(code="print(1)\n1"):
     path = "/workspace/__main__.py"
     begin = decode(encode({"env": dict(os.environ), "cwd": os.getcwd(), "code": code, "path": path}))
     settle(begin)
-    _streams()
+    keep_streams()
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __loader__=SourceFileLoader("__main__", path), __builtins__=builtins)
     sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
@@ -93,10 +93,30 @@ def _write(path, code):
         pass
 
 
+_kept = None  # the settings of streams that were made while it waited, and those
+
+
+def keep_streams():
+    """In a child that waits: for the program that comes."""
+    global _kept
+    _streams()
+    _kept = _settings(), (sys.stdin, sys.stdout, sys.stderr)
+
+
+def _settings():
+    return os.environ.get("PYTHONIOENCODING", ""), bool(os.environ.get("PYTHONUNBUFFERED"))
+
+
 def _streams():
     """As CPython makes them, from the environment that came with the first message."""
-    wanted, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
-    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    global _kept
+    kept, _kept = _kept, None
+    settings = _settings()
+    if kept is not None and kept[0] == settings:
+        sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = kept[1]
+        return
+    wanted, _, errors = settings[0].partition(":")
+    unbuffered = settings[1]
     encoding = wanted or "utf-8"
 
     def stream(descriptor, mode, errors, line_buffering=False):

@@ -117,7 +117,7 @@ def rehearse_programs():
     from . import birth, program
     for code in (PROGRAMS + [NUMPY] if "numpy" in sys.modules else PROGRAMS) * _ROUNDS:
         program.stretch(code)
-    birth._settled = None
+    birth._settled = program._kept = None  # the streams of a child are others
 
 
 def settle():
