@@ -84,7 +84,7 @@ def prepare(modules):
     """In a warm parent: everything that all children would otherwise do again. Leaves no thread, file or descriptor."""
     global _kernel
     from . import warm
-    warm.load(modules, "kernel leisure program shell units")
+    warm.load(modules, "handler kernel leisure program shell units")
     _kernel = _new_kernel()
     warm.rehearse(_kernel)
     _last_preparations(warm)
