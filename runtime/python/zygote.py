@@ -7,20 +7,23 @@ import ctypes
 import sys
 
 
-def modules():
-    """Those that the template names, else those of the server."""
+def prepare(runtime):
+    """Loads what the template names, else what the server does. A light one is for programs alone, and of no template."""
+    if sys.argv[1:2] == ["--light"]:
+        return runtime.prepare_light(sys.argv[2:])
     try:
         with open("/etc/cove/preload", encoding="ascii") as names:
-            return names.read().split()
+            modules = names.read().split()
     except FileNotFoundError:
-        return sys.argv[1:]
+        modules = sys.argv[1:]
+    runtime.prepare(modules)
 
 
 def main():
     sys.path.insert(0, "/cove/python")
     from cove_runtime import main as runtime
 
-    runtime.prepare(modules())
+    prepare(runtime)
     native = ctypes.PyDLL("/cove/lib/zygote.so")
     # As os.fork would: the import lock is held over all forks, and the newborn makes its own state good.
     ctypes.pythonapi.PyOS_BeforeFork()

@@ -198,8 +198,10 @@ enum class ZygoteSharing { tenant, everyone };
 struct Python {
   bool warm = true;                  // from a zygote; without, every session starts an interpreter of its own
   std::vector<std::string> preload;  // modules a zygote has loaded
+  bool light = true;                 // programs that need few of them have zygotes of their own
   std::uint32_t zygote_births = 0;   // a zygote is replaced after so many
-  std::chrono::milliseconds zygote_age{};
+  std::chrono::milliseconds zygote_interval{};  // but not before this age
+  std::chrono::milliseconds zygote_age{};       // and in any case at this one
   ZygoteSharing zygotes = ZygoteSharing::tenant;
   bool operator==(const Python&) const = default;
 };

@@ -157,8 +157,15 @@ const auto& table() {
        "slower but shares no memory layout"},
       {"python.preload", list, "IPython,numpy,pandas,matplotlib.pyplot,openpyxl,PIL.Image", restart,
        [](Config& c) -> auto& { return c.python.preload; }, "Modules that preloaded interpreters import, if installed"},
+      {"python.light", boolean, "true", restart, [](Config& c) -> auto& { return c.python.light; },
+       "Fork programs that import nothing but numpy and the standard library from an interpreter that has loaded "
+       "nothing else, which takes half the time"},
       {"python.zygote_births", count, "200", restart, [](Config& c) -> auto& { return c.python.zygote_births; },
        "Replace a preloaded interpreter after this many sessions", 1, 1'000'000},
+      {"python.zygote_interval", duration, "20s", restart, [](Config& c) -> auto& { return c.python.zygote_interval; },
+       "But not before this age: where many sessions begin every second a replacement after each few would cost more "
+       "than they do",
+       0, kDay},
       {"python.zygote_age", duration, "10m", restart, [](Config& c) -> auto& { return c.python.zygote_age; },
        "Replace a preloaded interpreter at this age", kSecond, kDay},
 

@@ -118,7 +118,7 @@ Result<> Service::birth(const wire::KeeperRequest& request, std::vector<UniqueFd
   // One zygote serves every sandbox: one that has once kept it waiting, for want of processor time, say, starts cold.
   if (Clock::now() < sandbox->no_births_before)
     return fail(Errc::unavailable, "births into this sandbox take too long");
-  COVE_CHECK(zygotes_.request_birth({.root = sandbox->root, .number = request.zygote},
+  COVE_CHECK(zygotes_.request_birth({.root = sandbox->root, .number = request.zygote, .light = request.light},
                                     {.serial = request.serial,
                                      .init_pidfd = sandbox->process.pidfd.get(),
                                      .locks = sandbox->locks,
@@ -273,7 +273,7 @@ bool Service::finish(Sandbox& sandbox) {
   if (!sandbox.reaped) return false;
   wire::KeeperReply reply{.word = KeeperWord::gone, .serial = sandbox.destroy_serial};
   if (sandbox.cgroup) {
-    const auto usage = sandbox.cgroup->usage();
+    const auto usage = sandbox.destroy_serial != 0 ? sandbox.cgroup->usage() : sys::CgroupUsage();
     if (const auto removed = sandbox.cgroup->remove(); !removed && removed.error().code == Errc::unavailable) {
       [[maybe_unused]] const auto killed = sandbox.cgroup->kill_all();
       return false;

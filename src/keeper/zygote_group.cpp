@@ -19,6 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 constexpr std::chrono::seconds kBirthTimeout{2};     // longer than this, and the zygote is stuck
 constexpr std::chrono::seconds kWarmingTimeout{60};  // to load its modules
+constexpr std::string_view kLightModule = "numpy";   // which programs run/light.cpp calls light may import
 constexpr milliseconds kMinBackOff{50};
 constexpr milliseconds kMaxBackOff{10'000};
 
@@ -51,7 +52,11 @@ void ZygoteGroup::watch(int fd) {
 
 void ZygoteGroup::start_zygote() {
   std::vector<std::string> words{"/usr/bin/python3", "-I", "-B", zygote::kProgram};
-  words.insert(words.end(), options_.modules.begin(), options_.modules.end());
+  const bool light = weight_ == Weight::light;
+  if (light) words.emplace_back("--light");
+  for (const auto& module : options_.modules) {
+    if (!light || module == kLightModule) words.push_back(module);
+  }
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -72,8 +77,9 @@ void ZygoteGroup::retire(std::optional<Zygote>& zygote, Retirement how) {
   zygote.reset();
 }
 
-bool ZygoteGroup::worn_out(const Zygote& zygote) const {
-  return zygote.births >= options_.births || Clock::now() - zygote.since >= options_.age;
+ZygoteGroup::Clock::time_point ZygoteGroup::worn_out_at(const Zygote& zygote) const {
+  const auto life = zygote.births >= options_.births ? std::min(options_.interval, options_.age) : options_.age;
+  return zygote.since + life;
 }
 
 Result<> ZygoteGroup::request_birth(Request request) {
@@ -97,7 +103,7 @@ Result<> ZygoteGroup::request_birth(Request request) {
     }
     COVE_TRY(joins, request.cgroup->open_join_fds());
     for (const auto& fd : joins) fds.push_back(fd.get());
-    record.alone = request.cgroup->contents().processes == 1 ? 1 : 0;
+    record.alone = request.cgroup->processes() == 1 ? 1 : 0;
   }
   // Never waits: a zygote with a full socket is a stuck one.
   if (sys::send_record(serving_->process.socket.get(), std::as_bytes(std::span(&record, 1)), fds) < 0)
@@ -172,7 +178,7 @@ std::vector<ZygoteGroup::BirthResult> ZygoteGroup::collect_births() {
     return ::waitid(P_PIDFD, static_cast<id_t>(retired.process.pidfd.get()), &info, WEXITED | WNOHANG) == 0 &&
            info.si_pid != 0;
   });
-  if (plan_ && !warming_ && (!serving_ || worn_out(*serving_)) && now >= next_start_) start_zygote();
+  if (plan_ && !warming_ && (!serving_ || now >= worn_out_at(*serving_)) && now >= next_start_) start_zygote();
   return done;
 }
 
@@ -182,7 +188,7 @@ int ZygoteGroup::wait_millis() const {
   for (const auto& birth : births_) next = std::min(next, birth.until);
   if (serving_ && serving_->done < serving_->births) next = std::min(next, serving_->busy_since + kBirthTimeout);
   if (warming_) next = std::min(next, warming_->since + kWarmingTimeout);
-  if (serving_ && !warming_) next = std::min(next, worn_out(*serving_) ? next_start_ : serving_->since + options_.age);
+  if (serving_ && !warming_) next = std::min(next, std::max(worn_out_at(*serving_), next_start_));
   if (!serving_ && !warming_) next = std::min(next, next_start_);
   if (!retired_.empty()) next = std::min(next, Clock::now() + milliseconds(10));
   if (next == Clock::time_point::max()) return -1;

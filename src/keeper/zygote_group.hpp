@@ -19,8 +19,10 @@ namespace cove::keeper {
 
 struct ZygoteOptions {
   std::vector<std::string> modules;  // to load before the first birth
+  bool light = false;                // programs that need few of them are born from light zygotes, which have no others
   std::uint32_t births = 0;          // after so many a zygote is replaced; 0: there are no zygotes
-  std::chrono::seconds age{0};       // or when it is so old
+  std::chrono::seconds interval{0};  // but not before it is so old: its modules cost a second of a processor's time
+  std::chrono::seconds age{0};       // and in any case when it is so old
 };
 
 // Zygotes of one root that share a memory layout: one serves births; now and then another warms up to replace it. No
@@ -28,7 +30,8 @@ struct ZygoteOptions {
 // started cold.
 class ZygoteGroup {
  public:
-  explicit ZygoteGroup(ZygoteOptions options) : options_(std::move(options)) {}
+  enum class Weight : std::uint8_t { full, light };
+  ZygoteGroup(ZygoteOptions options, Weight weight) : options_(std::move(options)), weight_(weight) {}
   // Starts zygotes from now on, in the root of `plan`. Once, in the keeper's own root.
   void open(jail::Plan plan);
 
@@ -40,6 +43,7 @@ class ZygoteGroup {
     std::vector<UniqueFd> streams;  // stdin, stdout, stderr, channel
   };
   Result<> request_birth(Request request);
+  [[nodiscard]] bool serves() const { return serving_.has_value(); }
 
   struct BirthResult {
     std::uint32_t serial = 0;
@@ -80,9 +84,10 @@ class ZygoteGroup {
   void retire(std::optional<Zygote>& zygote, Retirement how);
   [[nodiscard]] bool stuck() const;
   void watch(int fd);
-  [[nodiscard]] bool worn_out(const Zygote& zygote) const;
+  [[nodiscard]] Clock::time_point worn_out_at(const Zygote& zygote) const;
 
   ZygoteOptions options_;
+  Weight weight_;
   UniqueFd epoll_;
   std::optional<jail::Plan> plan_;
   std::optional<Zygote> serving_;

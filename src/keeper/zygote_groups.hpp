@@ -18,6 +18,7 @@ class ZygoteGroups {
   struct Key {
     std::uint32_t root = 0;
     std::uint32_t number = 0;
+    std::uint32_t light = 0;  // 1: for programs alone (ZygoteOptions::light)
     auto operator<=>(const Key&) const = default;
   };
   using MakePlan = std::function<Result<jail::Plan>(std::uint32_t root)>;
@@ -26,7 +27,8 @@ class ZygoteGroups {
   void open(MakePlan make_plan);
   void close();
 
-  // As ZygoteGroup::request_birth. Errc::unavailable also when there are too many groups already.
+  // As ZygoteGroup::request_birth. Errc::unavailable also when there are too many groups already. Where no light zygote
+  // serves yet, or never will, the full one of the same root and number does.
   Result<> request_birth(Key key, ZygoteGroup::Request request);
   // Closes the groups of one root. Returns when none of their zygotes is left.
   void retire(std::uint32_t root);
@@ -41,8 +43,9 @@ class ZygoteGroups {
     std::chrono::steady_clock::time_point last_asked{};
   };
   Group* find_or_start(Key key);
-  // Closes an idle group if there are too many. False when none is idle.
-  bool evict_idle();
+  [[nodiscard]] bool light_serves(Key key);
+  // Closes an idle group if there are too many of this weight. False when none is idle.
+  bool evict_idle(std::uint32_t light);
 
   const ZygoteOptions& options_;
   UniqueFd epoll_;

@@ -34,7 +34,10 @@ async::Task<Result<sandbox::Lease>> acquire(sandbox::Core& core, Principal princ
   request.name =
       fmt::format("{}-{:016x}{:016x}", wanted.prefix, random_number<std::uint64_t>(), random_number<std::uint64_t>());
   request.purpose = sandbox::Purpose::throwaway;
-  if (wanted.python && core.config->python.warm) request.content = sandbox::Pool::Content::program;
+  if (wanted.python && core.config->python.warm) {
+    using Content = sandbox::Pool::Content;
+    request.content = wanted.light ? Content::light_program : Content::program;
+  }
   request.limits = wanted.limits;
   const auto quotas = core.authority.allowance(principal).sandboxes;
   auto made = co_await core.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse);

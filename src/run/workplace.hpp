@@ -34,6 +34,7 @@ struct Throwaway {
   std::string_view prefix;  // of its name, for logs
   jail::Limits limits;
   bool python = false;  // it needs a warm interpreter at once
+  bool light = false;   // and a light one will do (light.hpp)
 };
 // From the pool, or created now. Fails as Registry::ensure does.
 async::Task<Result<sandbox::Lease>> acquire(sandbox::Core& core, Principal principal, Throwaway wanted);

@@ -133,6 +133,7 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
   if (!streams) co_return tl::unexpected<Error>(streams.error());
   const bool no_input = request.input == InputMode::none;
   request.tag.birth = Birth::warm;
+  birth.light = request.light ? 1 : 0;
   auto added = processes_.add(std::move(request));
   if (!added) co_return added;
   const auto process = *added;
@@ -162,6 +163,7 @@ Births::Started Births::fork_zygote(ProcessRequest request, wire::KeeperRequest 
 async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth, SpareUse use, std::string expected) {
   ProcessRequest request{
       .kind = ProcessKind::internal, .argv = {"python3"}, .directory = "/", .input = InputMode::open, .channel = true};
+  request.light = use == SpareUse::light_program;
   auto born = co_await fork_zygote(std::move(request), std::move(birth));
   if (!born) co_return tl::unexpected<Error>(born.error());
   if ((*born)->end() || (*born)->failure()) co_return fail(Errc::unavailable, "the interpreter did not start");
@@ -175,7 +177,7 @@ async::Task<Result<>> Births::keep_spare(wire::KeeperRequest birth, SpareUse use
 // The spare was forked before there was a request: init gets the request's settings now.
 std::shared_ptr<Process> Births::take_spare(const ProcessRequest& request) {
   // One that waits for a program has put away what a kernel needs.
-  if (spare_use_ == SpareUse::program && request.kind == ProcessKind::kernel) return nullptr;
+  if (spare_use_ != SpareUse::kernel && request.kind == ProcessKind::kernel) return nullptr;
   const auto spare = std::exchange(spare_, nullptr);
   if (!spare || spare->end() || !session_.connected()) return nullptr;
   auto own = request;

@@ -15,7 +15,7 @@
 namespace cove::sandbox {
 
 // What an interpreter that is kept ready will be asked to become; it prepares for that.
-enum class SpareUse : std::uint8_t { program, kernel };
+enum class SpareUse : std::uint8_t { program, light_program, kernel };
 
 // A directory of a request: absolute, without "." and "..".
 std::string directory_of(const SandboxRecord& record, std::string_view given);

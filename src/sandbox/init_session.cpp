@@ -4,6 +4,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 
 namespace cove::sandbox {
@@ -39,17 +40,31 @@ Result<UniqueFd> InitSession::listen() {
   return listener;
 }
 
+Result<UniqueFd> InitSession::connect_once(std::chrono::milliseconds lease) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    return fail_errno(errno, "make a control connection");
+  once_ = true;
+  open(UniqueFd(ends[0]), lease);
+  return UniqueFd(ends[1]);
+}
+
 Result<> InitSession::connect(std::chrono::milliseconds lease) {
+  if (once_) return fail(Errc::unavailable, "the connection to the sandbox's init is gone");
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return fail_errno(errno, "make a control connection");
   COVE_TRY(const auto address, address_in(run_dir_, name_));
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail_errno(errno, "connect to the sandbox's init");
+  open(std::move(socket), lease);
+  return {};
+}
+
+void InitSession::open(UniqueFd socket, std::chrono::milliseconds lease) {
   link_.emplace(std::move(socket));
   link_->lease(lease);
   readiness_ = std::make_shared<async::Readiness>(executor_, link_->fd());
   tasks_.spawn("receive from an init", receive(shared_from_this(), readiness_));
-  return {};
 }
 
 void InitSession::close() {
@@ -106,7 +121,8 @@ async::Task<> InitSession::receive(std::shared_ptr<InitSession> self, std::share
 }
 
 void InitSession::dispatch(const wire::Frame& frame) {
-  if (frame.type == wire::FrameType::synced) {
+  const auto complete = once_ ? wire::FrameType::ready : wire::FrameType::synced;
+  if (frame.type == complete) {
     synced_ = true;
     handlers_.on_synced();
   } else if (frame.type == wire::FrameType::known) {

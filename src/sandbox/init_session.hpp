@@ -19,7 +19,7 @@
 namespace cove::sandbox {
 
 // The connection to the init of one sandbox. After each connect() init first reports the processes it has (known),
-// then that the report is complete (synced).
+// then that the report is complete (synced); after connect_once() it has none, and is complete when it is ready.
 class InitSession : public std::enable_shared_from_this<InitSession> {
  public:
   // Called from the loop, never after close().
@@ -36,6 +36,9 @@ class InitSession : public std::enable_shared_from_this<InitSession> {
 
   // Makes the control socket, for init to accept on. A connect() before init does so waits in its queue.
   Result<UniqueFd> listen();
+  // Init's end of the one connection to a sandbox that no later server looks for. It has no name, cannot be made again,
+  // and init ends with it.
+  Result<UniqueFd> connect_once(std::chrono::milliseconds lease);
   // `lease`: how long the sandbox may live from now on without a server.
   Result<> connect(std::chrono::milliseconds lease);
   void close();
@@ -53,6 +56,7 @@ class InitSession : public std::enable_shared_from_this<InitSession> {
   static async::Task<> receive(std::shared_ptr<InitSession> self, std::shared_ptr<async::Readiness> readiness);
   void dispatch(const wire::Frame& frame);
   void disconnect();
+  void open(UniqueFd socket, std::chrono::milliseconds lease);
 
   boost::asio::any_io_executor executor_;
   async::TaskGroup& tasks_;
@@ -63,6 +67,7 @@ class InitSession : public std::enable_shared_from_this<InitSession> {
   std::shared_ptr<async::Readiness> readiness_;  // of this connection; a task that holds another one is over
   bool waiting_to_write_ = false;
   bool synced_ = false;
+  bool once_ = false;
 };
 
 }  // namespace cove::sandbox

@@ -212,7 +212,9 @@ async::Task<bool> Pool::make_ready(std::shared_ptr<Sandbox> sandbox, Content con
   if (!co_await sandbox->create()) co_return false;
   sandbox->set_state(State::running);
   if (content == Content::nothing) co_return true;
-  const auto use = content == Content::kernel ? SpareUse::kernel : SpareUse::program;
+  const auto use = content == Content::kernel          ? SpareUse::kernel
+                   : content == Content::light_program ? SpareUse::light_program
+                                                       : SpareUse::program;
   co_return (co_await sandbox->keep_python_ready(use)).has_value();
 }
 
@@ -224,7 +226,7 @@ async::Task<> Pool::fill(Pool& pool, Shelf& shelf) {
       if (shelf.ready.size() >= shelf.kind.size) break;  // it was closed: what is made now nobody would end
     }
     const auto era = pool.era_;
-    const auto sandbox = pool.make_(shelf.kind.limits, shelf.tenant);
+    const auto sandbox = pool.make_(shelf.kind, shelf.tenant);
     const bool made = co_await make_ready(sandbox, shelf.kind.content);
     if (made && era == pool.era_) {
       shelf.ready.push_back(sandbox);

@@ -19,8 +19,8 @@ namespace cove::sandbox {
 
 // What a sandbox that stands ready is good for.
 struct PoolKind {
-  // An interpreter waits in it, for a program or to be a kernel.
-  enum class Content : std::uint8_t { nothing, program, kernel };
+  // An interpreter waits in it, for a program, for one that needs few modules, or to be a kernel.
+  enum class Content : std::uint8_t { nothing, program, light_program, kernel };
   std::string name;  // for metrics
   jail::Limits limits;
   Content content = Content::nothing;
@@ -43,7 +43,7 @@ class Pool {
     std::chrono::milliseconds tenant_idle{300'000};  // after which nothing does
   };
   // An object, nothing behind it yet. What is born into it is of the tenant's zygotes.
-  using Make = std::function<std::shared_ptr<Sandbox>(const jail::Limits&, const std::string& tenant)>;
+  using Make = std::function<std::shared_ptr<Sandbox>(const PoolKind&, const std::string& tenant)>;
 
   Pool(async::TaskGroup& tasks, Make make) : tasks_(tasks), make_(std::move(make)) {}
 

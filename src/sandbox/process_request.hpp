@@ -47,6 +47,7 @@ struct ProcessRequest {
   Delivery delivery = Delivery::newest;
   std::function<bool()> abandoned = {};  // while it is being started: whether nobody waits for it any more
   bool channel = false;
+  bool light = false;  // a Python program for which a light interpreter will do
   bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
   ProcessTag tag = {};
   std::vector<wire::InlineFile> files = {};  // written by the new process before it becomes its program

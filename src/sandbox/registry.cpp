@@ -51,7 +51,7 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
                .orphan_grace = options_.orphan_grace,
                .note = options_.note,
                .raisable = options_.raisable},
-      pool_(tasks, [this](const auto& limits, const auto& tenant) { return make_unnamed(limits, tenant); }),
+      pool_(tasks, [this](const auto& kind, const auto& tenant) { return make_unnamed(kind, tenant); }),
       left_(executor),
       sooner_(executor),
       boot_id_(boot_id()) {}

@@ -147,7 +147,7 @@ class Registry {
   async::Task<Result<>> hand_over(keeper::KeeperLink link);
   async::Task<Result<>> adopt_inherited(std::shared_ptr<Sandbox> sandbox);
   void give_up(const std::shared_ptr<Sandbox>& sandbox, const Error& error);
-  std::shared_ptr<Sandbox> make_unnamed(const jail::Limits& limits, const std::string& tenant);
+  std::shared_ptr<Sandbox> make_unnamed(const PoolKind& kind, const std::string& tenant);
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
   async::Task<> finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why);

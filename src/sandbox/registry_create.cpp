@@ -61,7 +61,8 @@ async::Task<Result<>> Registry::set_limits(std::shared_ptr<Sandbox> sandbox, San
 }
 
 // For the pool: made before anybody asked for it.
-std::shared_ptr<Sandbox> Registry::make_unnamed(const jail::Limits& limits, const std::string& tenant) {
+std::shared_ptr<Sandbox> Registry::make_unnamed(const PoolKind& kind, const std::string& tenant) {
+  const auto& limits = kind.limits;
   store::SandboxRow row{.tenant = tenant,
                         .id = std::string(SandboxId::random().view()),
                         .pod_name = pod_name(),
@@ -72,7 +73,10 @@ std::shared_ptr<Sandbox> Registry::make_unnamed(const jail::Limits& limits, cons
                         .inodes = limits.inodes,
                         .pids = limits.pids,
                         .cpu_millis = limits.cpu_millis};
-  return std::make_shared<Sandbox>(context_, std::move(row), Purpose::throwaway);
+  // What waits for a program is never given a name.
+  const bool program = kind.content == Pool::Content::program || kind.content == Pool::Content::light_program;
+  const auto line = program ? Line::once : Line::named;
+  return std::make_shared<Sandbox>(context_, std::move(row), Purpose::throwaway, line);
 }
 
 // One whose name or place is taken by another that is going waits for it.
@@ -199,7 +203,8 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
     }
   }
   if (!sandbox) {
-    sandbox = std::make_shared<Sandbox>(context_, std::move(row), request.purpose);
+    const auto line = request.purpose == Purpose::throwaway ? Line::once : Line::named;
+    sandbox = std::make_shared<Sandbox>(context_, std::move(row), request.purpose, line);
     COVE_CO_CHECK(co_await make_new(sandbox));
   }
   sandbox->set_state(State::running);

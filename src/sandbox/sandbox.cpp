@@ -38,9 +38,9 @@ bool works(const SandboxRecord& record, const ProcessTable& processes) {
 
 }  // namespace
 
-Sandbox::Sandbox(SandboxContext& context, store::SandboxRow row, Purpose purpose)
+Sandbox::Sandbox(SandboxContext& context, store::SandboxRow row, Purpose purpose, Line line)
     : context_(context),
-      record_{.row = std::move(row), .purpose = purpose},
+      record_{.row = std::move(row), .purpose = purpose, .line = line},
       changed_(context.executor),
       session_(
           std::make_shared<InitSession>(context.executor, context.tasks, context.run_dir, record_.row.id, handlers())),
@@ -137,12 +137,18 @@ wire::KeeperRequest Sandbox::request(wire::KeeperVerb verb) const {
   return request;
 }
 
+Result<UniqueFd> Sandbox::make_line() {
+  if (record_.line == Line::once) return session_->connect_once(lease());
+  COVE_TRY(auto listener, session_->listen());
+  COVE_CHECK(connect());
+  return listener;
+}
+
 async::Task<Result<>> Sandbox::create() {
-  auto listener = session_->listen();
-  if (!listener) co_return tl::unexpected<Error>(listener.error());
-  if (auto connected = connect(); !connected) co_return connected;
+  auto inits_end = make_line();
+  if (!inits_end) co_return tl::unexpected<Error>(inits_end.error());
   const auto wanted = request(wire::KeeperVerb::create);
-  auto made = co_await context_.keeper.ask(wanted, sys::descriptors(std::move(*listener)));
+  auto made = co_await context_.keeper.ask(wanted, sys::descriptors(std::move(*inits_end)));
   if (!made) co_return tl::unexpected<Error>(made.error());
   record_.row.init_pid = made->init_pid;
   record_.row.uid = made->host_uid;
@@ -237,7 +243,7 @@ async::Task<> Sandbox::kill() {
   // Whoever waits for a process learns at once that it ended.
   on_init_gone();
   co_await insist(wire::KeeperVerb::kill);
-  ::unlinkat(context_.run_dir, record_.row.id.c_str(), 0);
+  if (record_.line == Line::named) ::unlinkat(context_.run_dir, record_.row.id.c_str(), 0);
   set_state(State::gone);
 }
 

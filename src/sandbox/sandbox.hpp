@@ -25,7 +25,7 @@ namespace cove::sandbox {
 // One live sandbox: its identity, its state and its time. Everything that happens inside goes through here.
 class Sandbox : public std::enable_shared_from_this<Sandbox> {
  public:
-  Sandbox(SandboxContext& context, store::SandboxRow row, Purpose purpose = Purpose::named);
+  Sandbox(SandboxContext& context, store::SandboxRow row, Purpose purpose = Purpose::named, Line line = Line::named);
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;
   ~Sandbox();
@@ -143,6 +143,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
  private:
   InitSession::Handlers handlers();
+  Result<UniqueFd> make_line();  // init's end of it
   Result<> connect();
   async::Task<> wait_until_synced();
   void on_disconnected();

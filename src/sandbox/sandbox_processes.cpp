@@ -62,8 +62,9 @@ async::Task<> Sandbox::conclude(std::shared_ptr<Sandbox> self, std::shared_ptr<P
     return self->inspect();
   };
   co_await process->conclude(std::move(inspect));
-  // After a good end the counters are read when the answer is on its way.
-  if (!counted && process->request().kind != ProcessKind::internal) co_await self->refresh_counters();
+  // After a good end the counters are read when the answer is on its way, for those that come next.
+  const bool last = self->purpose() == Purpose::throwaway;
+  if (!counted && !last && process->request().kind != ProcessKind::internal) co_await self->refresh_counters();
 }
 
 async::Task<> Sandbox::refresh_counters() {

@@ -17,10 +17,15 @@ std::string_view name_of(State state);
 // and gone with the server.
 enum class Purpose : std::uint8_t { named, throwaway };
 
+// How the server and init speak: over a name that a later server finds, or, where a sandbox will only ever be a
+// throwaway, over a line that ends with this server.
+enum class Line : std::uint8_t { named, once };
+
 // The facts of one sandbox. The Sandbox writes them, its parts read them.
 struct SandboxRecord {
   store::SandboxRow row;
   Purpose purpose = Purpose::named;
+  Line line = Line::named;
   State state = State::creating;
 };
 

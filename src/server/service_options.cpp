@@ -70,8 +70,12 @@ sandbox::Pool::Options pool_options(const config::Config& config) {
                                  .tenant_idle = config.pool.tenant_idle};
   options.kinds.push_back({.name = "sandbox", .limits = plain, .size = size});
   options.kinds.push_back({.name = "session", .limits = plain, .content = kernel, .size = size});
+  const auto executes = doors::execute::limits_of(config);
+  const bool light = config.python.warm && config.python.light;
+  if (light)
+    options.kinds.push_back({.name = "execute", .limits = executes, .content = Content::light_program, .size = size});
   options.kinds.push_back(
-      {.name = "execute", .limits = doors::execute::limits_of(config), .content = program, .size = size});
+      {.name = light ? "execute_full" : "execute", .limits = executes, .content = program, .size = size});
   options.kinds.push_back(
       {.name = "handler", .limits = doors::workspace::handler_limits(config), .content = program, .size = handlers});
   return options;

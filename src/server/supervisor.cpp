@@ -178,13 +178,16 @@ void Supervisor::end_keeper(Next next) {
 
 Result<> Supervisor::start_keeper() {
   end_keeper(Next::keeper);
-  COVE_TRY(auto keeper, keeper::Keeper::start(
-                            {.state_dir = config_.state_dir,
-                             .device_sets = kDeviceSets,
-                             .keep = true,
-                             .zygotes = {.modules = config_.python.preload,
-                                         .births = config_.python.warm ? config_.python.zygote_births : 0,
-                                         .age = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_age)}}));
+  COVE_TRY(auto keeper,
+           keeper::Keeper::start(
+               {.state_dir = config_.state_dir,
+                .device_sets = kDeviceSets,
+                .keep = true,
+                .zygotes = {.modules = config_.python.preload,
+                            .light = config_.python.light,
+                            .births = config_.python.warm ? config_.python.zygote_births : 0,
+                            .interval = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_interval),
+                            .age = std::chrono::ceil<std::chrono::seconds>(config_.python.zygote_age)}}));
   keeper_.emplace(std::move(keeper));
   const auto& enforced = keeper_->enforcement();
   if (!config_.allow_degraded && (!enforced.memory || !enforced.pids || !enforced.cpu)) {

@@ -77,6 +77,7 @@ Result<Cgroup> Cgroup::open(const CgroupTree& tree, std::string name, Origin ori
   group.name_ = std::move(name);
   group.v2_memory_ = tree.v2_memory_;
   group.v2_pids_ = tree.v2_pids_;
+  group.v2_cpu_ = tree.v2_cpu_;
   for (std::size_t slot = 0; slot < kCgroupSlots; ++slot) {
     if (!tree.parents_[slot].dir) continue;
     Borrowed parent(tree.parents_[slot].dir.get());
@@ -211,8 +212,12 @@ CgroupContents Cgroup::contents() const {
   CgroupContents now;
   now.memory_bytes = v2_memory_ ? read_number(unified_fd(), "memory.current")
                                 : read_number(dir_of(CgroupSlot::memory), "memory.usage_in_bytes");
-  now.processes = read_number(v2_pids_ ? unified_fd() : dir_of(CgroupSlot::pids), "pids.current");
+  now.processes = processes();
   return now;
+}
+
+std::uint64_t Cgroup::processes() const {
+  return read_number(v2_pids_ ? unified_fd() : dir_of(CgroupSlot::pids), "pids.current");
 }
 
 void Cgroup::abandon() {
@@ -223,7 +228,7 @@ void Cgroup::abandon() {
 }
 
 void Cgroup::lift_cpu_limit() {
-  [[maybe_unused]] const auto v2 = unified_fd() >= 0 ? write_file_at(unified_fd(), "cpu.max", "max") : Result<>();
+  [[maybe_unused]] const auto v2 = v2_cpu_ ? write_file_at(unified_fd(), "cpu.max", "max") : Result<>();
   const int cpu = dir_of(CgroupSlot::cpu);
   [[maybe_unused]] const auto v1 = cpu >= 0 ? write_file_at(cpu, "cpu.cfs_quota_us", "-1") : Result<>();
 }

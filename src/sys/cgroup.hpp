@@ -139,6 +139,7 @@ class Cgroup {
 
   [[nodiscard]] CgroupUsage usage() const;
   [[nodiscard]] CgroupContents contents() const;
+  [[nodiscard]] std::uint64_t processes() const;
   // Becomes readable (v1) or has POLLPRI (v2) when a process was killed for memory; -1 when memory is not limited here.
   [[nodiscard]] int oom_fd() const { return oom_event_.get(); }
   // Once a process was killed for memory. Takes the event off the descriptor.
@@ -195,6 +196,7 @@ class Cgroup {
   std::uint64_t seen_oom_kills_ = 0;
   bool v2_memory_ = false;
   bool v2_pids_ = false;
+  bool v2_cpu_ = false;
 };
 
 }  // namespace cove::sys

@@ -52,6 +52,7 @@ struct KeeperRequest {
   SandboxBirths births{};
   GroupName group;
   std::uint32_t zygote = 0;    // with `birth`: which group of zygotes; those of one group share a memory layout
+  std::uint32_t light = 0;     // with `birth`: 1 where a light zygote will do
   std::uint32_t max_pids = 0;  // how far its limits may be raised while it lives; 0: not at all
   std::uint64_t max_disk_bytes = 0;
   std::uint64_t lease_millis = 0;  // with `pause`: how long it may live if no keeper comes after this one

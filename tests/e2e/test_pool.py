@@ -13,7 +13,7 @@ from newborns import warm
 from server import Server, at, new_id
 
 SIZE = 3
-KINDS = ("sandbox", "session", "execute", "handler")
+KINDS = ("sandbox", "session", "execute", "execute_full", "handler")
 
 
 def pooled(server):
@@ -195,3 +195,16 @@ def test_the_size_can_change_while_it_serves(tmp_path):
         assert wait_until(lambda: full(server, 0) and not inits(server), 20), (pooled(server), inits(server))
         name = server.create()
         assert server.out(name, "echo up") == "up\n"
+
+
+def test_what_only_ever_runs_one_program_has_no_socket_for_a_later_server():
+    """A name for each would be a file that is made and removed, and ext4 looks for a new one among all that were removed lately."""
+    with leaving_nothing(), Server("--drain", "1s") as server, concurrent.futures.ThreadPoolExecutor(2) as clients:
+        sockets = lambda: len(os.listdir(pathlib.Path(server.state_dir) / "front" / "run"))
+        runs = [clients.submit(run, server, "import time\ntime.sleep(2)\nprint(1)") for _ in range(2)]
+        assert wait_until(lambda: len(inits(server)) == 2, 20) and sockets() == 0
+        name = server.create()
+        assert sockets() == 1  # for whoever comes after this server
+        assert [one.result()["stdout"] for one in runs] == ["1\n"] * 2
+        server.delete(at(name))
+        assert sockets() == 0

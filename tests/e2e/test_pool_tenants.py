@@ -69,7 +69,7 @@ def test_the_bound_holds_with_many_tenants_and_the_last_to_ask_have_theirs(world
     for _ in range(2):
         for key in keys:
             ready(server, key)
-            assert sum(pooled(server, kind)["ready"] for kind in ("sandbox", "session", "execute", "handler")) <= BOUND
+            assert sum(pooled(server, kind)["ready"] for kind in ("sandbox", "session", "execute", "execute_full", "handler")) <= BOUND
     assert wait_until(lambda: pooled(server)["ready"] == BOUND, 20), pooled(server)
     before = pooled(server)["hits_total"]
     seed(server, keys[-1])

@@ -12,7 +12,7 @@ import pytest
 from conftest import COVE, fair, leaving_nothing, wait_until
 from hostile import SOAK
 from kernels import Kernel
-from newborns import BORN, Program, kill, served_by_one_zygote, started, warm, zygotes
+from newborns import BORN, ONE_WEIGHT, Program, kill, served_by_one_zygote, started, warm, zygotes
 from server import Server, at
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the zygote is reached from the host as root")
@@ -164,7 +164,7 @@ def test_R_04_a_zygote_that_hangs_while_many_wait_for_it_stops_the_keeper_never(
 
 
 def test_a_pool_made_by_a_zygote_that_died_is_still_good_and_each_interpreter_is_used_once():
-    with leaving_nothing(), Server("--drain", "1s", "--pool-size=3", "--python-preload", "json", warm=True) as server:
+    with leaving_nothing(), Server("--drain", "1s", "--pool-size=3", ONE_WEIGHT, "--python-preload", "json", warm=True) as server:
         zygote = warm(server)
         assert wait_until(lambda: Program(server, BORN).out == "True\n", 20)
         time.sleep(0.5)
@@ -178,7 +178,7 @@ def test_R_04_without_root_births_work_or_everything_starts_cold(workdir):
     workdir.chmod(0o755)
     binary = shutil.copy(COVE, workdir)
     os.chown(workdir, NOBODY, NOBODY)
-    with leaving_nothing(), Server("--allow-degraded", "--pool-size=0", "--python-preload", "json", "--drain", "1s", user=NOBODY, binary=binary, env={"HOME": str(workdir)}, warm=True) as server:
+    with leaving_nothing(), Server("--allow-degraded", "--pool-size=0", ONE_WEIGHT, "--python-preload", "json", "--drain", "1s", user=NOBODY, binary=binary, env={"HOME": str(workdir)}, warm=True) as server:
         zygote = warm(server)
         told = [Program(server, BORN).out for _ in range(5)]
         assert told == ["True\n"] * 5

@@ -3,7 +3,7 @@ import pytest
 
 from conftest import leaving_nothing, wait_until
 from hostile import make_key
-from newborns import zygotes
+from newborns import ONE_WEIGHT, zygotes
 from server import Server
 
 MAX_GROUPS = 8  # src/keeper/zygote_groups.cpp
@@ -31,7 +31,7 @@ def settled(server, key):
 
 @pytest.mark.parametrize("sharing", ["tenant", "everyone"])
 def test_ZY_01_what_tenants_share(sharing):
-    server = Server("--drain", "1s", f"--python-zygotes={sharing}", warm=True)
+    server = Server("--drain", "1s", ONE_WEIGHT, f"--python-zygotes={sharing}", warm=True)
     with leaving_nothing():
         keys = {tenant: make_key(server, tenant)["key"] for tenant in ("one", "two")}
         try:
@@ -45,7 +45,7 @@ def test_ZY_01_what_tenants_share(sharing):
 
 
 def test_more_tenants_than_there_are_lines_start_cold_and_no_worse():
-    server = Server("--drain", "1s", warm=True)
+    server = Server("--drain", "1s", ONE_WEIGHT, warm=True)
     with leaving_nothing():
         keys = [make_key(server, f"t{number}")["key"] for number in range(10)]
         try:

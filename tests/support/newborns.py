@@ -13,14 +13,18 @@ from server import Server, at
 
 PROBES = ROOT / "tests" / "probes"
 WARM = 30  # seconds in which a zygote loads its modules on a busy machine
+# With COVE_TEST_LIGHT=1 the tests of zygotes are of light ones, which give birth to the programs that need no other.
+LIGHT = os.environ.get("COVE_TEST_LIGHT") == "1"
+ONE_WEIGHT = f"--python-light={'true' if LIGHT else 'false'}"
 
 
-def zygotes(server):
-    """Host pids of the living zygotes, the one that warms up among them, oldest first."""
+def zygotes(server, light=LIGHT):
+    """Host pids of the living zygotes, the one that warms up among them, oldest first. Light ones, or those with everything."""
     keeper, found = server.keeper(), []
     for pid, (_, parent) in HostState.all_processes().items():
         with contextlib.suppress(OSError):
-            if parent == keeper and server.alive(pid) and b"/cove/python/zygote.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            if parent == keeper and server.alive(pid) and b"/cove/python/zygote.py" in command and (b"--light" in command) == light:
                 found.append(pid)
     return sorted(found, key=started)
 
@@ -43,6 +47,8 @@ def serves(pid):
 def warm(server, other_than=()):
     """The zygote that serves, when there is one; not one of those."""
     def look():
+        if LIGHT and not zygotes(server):
+            Program(server, BORN)  # the first that wants one has it started
         before = [pid for pid in zygotes(server) if serves(pid) and pid not in other_than]
         # Its first word may not have been heard yet.
         return before[-1:] if before and Program(server, BORN).out == "True\n" and serves(before[-1]) else []
@@ -124,7 +130,7 @@ def kill(pid, number):
 @contextlib.contextmanager
 def served_by_one_zygote(*tenants, flags=()):
     """{tenant: Tenant} of a server whose interpreters are all born from one zygote, when they are asked for and not before."""
-    server = Server("--drain", "1s", "--pool-size=0", "--python-zygotes=everyone", "--python-zygote-births", "1000000", *flags, warm=True)
+    server = Server("--drain", "1s", "--pool-size=0", "--python-zygotes=everyone", "--python-zygote-births", "1000000", ONE_WEIGHT, *flags, warm=True)
     try:
         keys = {tenant: make_key(server, tenant) for tenant in tenants}
         server.start()

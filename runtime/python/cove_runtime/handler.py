@@ -3,6 +3,7 @@ import inspect
 import json
 import sys
 import traceback
+import types
 import uuid
 
 from .channel import LARGEST, decode, started
@@ -90,6 +91,9 @@ def _refused(why):
 
 def _wants_context(function):
     """Whether it has a second parameter that only the context can be meant for."""
+    if type(function) is types.FunctionType and not function.__dict__:  # as most are; a signature takes a millisecond in a new child
+        code, defaults = function.__code__, function.__defaults__ or ()
+        return code.co_argcount > 1 and (code.co_argcount - len(defaults) > 1 or code.co_varnames[1] == "context")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

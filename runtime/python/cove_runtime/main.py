@@ -4,7 +4,8 @@ import os
 from . import birth
 from .channel import Channel, encode
 
-_kernel = None  # in a warm parent and its children
+_kernel = None  # in a warm parent and its children, unless it is light
+_warm = False
 
 
 def live(channel_fd=3, leave=os._exit):
@@ -16,7 +17,7 @@ def live(channel_fd=3, leave=os._exit):
         begin, use = channel.receive(), None
         if begin.get("mode") == "expect":
             use = begin.get("use")
-            if _kernel is not None:
+            if _warm:
                 _get_ready(begin, channel)
             begin = channel.receive()
     except (EOFError, OSError):
@@ -65,10 +66,11 @@ def _get_ready(expected, channel):
     """In a child of a warm parent that was told what it will be, and in which environment, and waits for the rest."""
     from . import leisure, program
     birth.settle(expected)
-    if expected.get("use") == "kernel":
+    if expected.get("use") == "kernel" and _kernel is not None:
         leisure.stretch(_kernel.stretch, channel.waits)
     else:
-        _kernel.vanish()
+        if _kernel is not None:
+            _kernel.vanish()
         leisure.stretch(program.stretch, channel.waits)
 
 
@@ -82,9 +84,23 @@ def prepare(modules):
     """In a warm parent: everything that all children would otherwise do again. Leaves no thread, file or descriptor."""
     global _kernel
     from . import warm
-    warm.load(modules)
+    warm.load(modules, "handler kernel leisure program shell units")
     _kernel = _new_kernel()
     warm.rehearse(_kernel)
+    _last_preparations(warm)
+
+
+def prepare_light(modules):
+    """The same in a parent of programs alone: without IPython, and with few modules."""
+    from . import warm
+    warm.load(modules, "handler leisure program units", arenas=16)
+    warm.rehearse_programs()
+    _last_preparations(warm)
+
+
+def _last_preparations(warm):
+    global _warm
     birth.remember_generators()
     birth.remember_blas()
     warm.settle()
+    _warm = True

@@ -53,13 +53,13 @@ def settled(begin, name, path, argv):
 _STREAMS = ("stdin", "__stdin__", "stdout", "__stdout__", "stderr", "__stderr__")
 
 
-def stretch():
+def stretch(code="print(1)\n1"):
     """In a new child that waits: goes the way of a program, so that the pages it writes to are there when one comes."""
     before = [getattr(sys, name) for name in _STREAMS]
     path = "/workspace/__main__.py"
-    begin = decode(encode({"env": dict(os.environ), "cwd": os.getcwd(), "code": "print(1)\n1", "path": path}))
+    begin = decode(encode({"env": dict(os.environ), "cwd": os.getcwd(), "code": code, "path": path}))
     settle(begin)
-    _streams()
+    keep_streams()
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __loader__=SourceFileLoader("__main__", path), __builtins__=builtins)
     sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
@@ -70,21 +70,53 @@ def stretch():
         setattr(sys, name, stream)
 
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
 def _write(path, code):
     """A full disk does not keep the program from running: it is compiled from what we were sent."""
+    text = code.encode("utf-8", "surrogatepass")
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(code)
-        os.chmod(path, 0o644)
+        try:
+            file = os.open(path, _NEW, 0o644)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = os.open(path, _NEW, 0o644)
+        try:
+            while text:
+                text = text[os.write(file, text):]
+            if os.fstat(file).st_mode & 0o7777 != 0o644:
+                os.fchmod(file, 0o644)
+        finally:
+            os.close(file)
     except OSError:
         pass
 
 
+_kept = None  # the settings of streams that were made while it waited, and those
+
+
+def keep_streams():
+    """In a child that waits: for the program that comes."""
+    global _kept
+    _streams()
+    _kept = _settings(), (sys.stdin, sys.stdout, sys.stderr)
+
+
+def _settings():
+    return os.environ.get("PYTHONIOENCODING", ""), bool(os.environ.get("PYTHONUNBUFFERED"))
+
+
 def _streams():
     """As CPython makes them, from the environment that came with the first message."""
-    wanted, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
-    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    global _kept
+    kept, _kept = _kept, None
+    settings = _settings()
+    if kept is not None and kept[0] == settings:
+        sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = kept[1]
+        return
+    wanted, _, errors = settings[0].partition(":")
+    unbuffered = settings[1]
     encoding = wanted or "utf-8"
 
     def stream(descriptor, mode, errors, line_buffering=False):

@@ -37,24 +37,24 @@ def _register_others(function, *args, **kwargs):
     return function
 
 
-_ARENA, _ARENAS = 1 << 20, 64
+_ARENA, _ARENAS = 1 << 20, 64  # of a parent with everything
 _SMALL = 512  # the largest object that lives in one
 _pegs = []
 
 
-def _claim_memory():
+def _claim_memory(arenas):
     """Has the interpreter map its arenas side by side, before libraries are mapped between them: only what is as long as a
     huge page can become one (_gather_memory). A peg in each keeps it until it is needed, or settle() lets it go."""
     each = _ARENA // _SMALL
-    taken = [None] * (_ARENAS * each)
+    taken = [None] * (arenas * each)
     for at in range(len(taken)):
         taken[at] = bytes(_SMALL - bytes().__sizeof__())
     _pegs.extend(taken[::each])
 
 
-def load(modules):
-    """Those that are missing are left out: a template without pandas is none the worse."""
-    _claim_memory()
+def load(modules, parts, arenas=_ARENAS):
+    """Parts of the runtime, and modules. Those that are missing are left out: a template without pandas is none the worse."""
+    _claim_memory(arenas)
     atexit.register = _register_others
     settings = dict.fromkeys(_SINGLE, "1")
     try:
@@ -64,7 +64,8 @@ def load(modules):
         scratch = None
     os.environ.update(settings)
     try:
-        from . import kernel, leisure, program, shell, units  # noqa: F401
+        for part in parts.split():
+            __import__(f"{__package__}.{part}")
         for name in modules:
             try:
                 __import__(name)
@@ -105,6 +106,18 @@ def rehearse(kernel):
         sys.modules["asyncio"].set_event_loop(None)
     shell.forget()
     sys.stdout, sys.stderr, sys.displayhook, sys.modules["__main__"] = before
+
+
+PROGRAMS = ["print(1)", "x = 1\nx"]
+NUMPY = "import numpy\nprint(numpy.arange(10).sum())"
+
+
+def rehearse_programs():
+    """The same in a parent of programs."""
+    from . import birth, program
+    for code in (PROGRAMS + [NUMPY] if "numpy" in sys.modules else PROGRAMS) * _ROUNDS:
+        program.stretch(code)
+    birth._settled = program._kept = None  # the streams of a child are others
 
 
 def settle():

@@ -3,6 +3,7 @@
 
 #include "doors/execute/output.hpp"
 #include "doors/execute/run.hpp"
+#include "run/light.hpp"
 #include "run/run.hpp"
 
 namespace cove::doors::execute {
@@ -33,7 +34,9 @@ Task<Or<StartedRun>> begin(Services& services, http::Exchange& exchange, Operati
   COVE_OR_TRY(auto inputs,
               co_await find_inputs(services, principal.tenant, std::move(request.files), Entrypoint::reserved));
 
-  run::Throwaway wanted{.prefix = "code-exec", .limits = limits_of(*config), .python = true};
+  // A module among the files may import anything.
+  const bool light = config->python.light && inputs.empty() && run::is_light(request.code);
+  run::Throwaway wanted{.prefix = "code-exec", .limits = limits_of(*config), .python = true, .light = light};
   auto lease = co_await run::acquire(services, principal, std::move(wanted));
   if (!lease) co_return Refused(no_capacity(services, operation, lease.error()));
   run::Workplace workplace(std::move(admitted.ticket), std::move(*lease));
@@ -51,6 +54,7 @@ Task<Or<StartedRun>> begin(Services& services, http::Exchange& exchange, Operati
                              .output_limit = limit,
                              .history = 2 * limit + (1U << 20),
                              .delivery = streaming ? sandbox::Delivery::everything : sandbox::Delivery::newest,
+                             .light = light,
                              .whole = !streaming},
                  .input = std::move(request.input)};
   auto run = co_await run::Run::begin(caller_of(exchange), std::move(workplace), std::move(spec));
