@@ -66,6 +66,7 @@ struct ExecutionOrder {
   boost::json::object content = {};
   std::optional<std::chrono::milliseconds> timeout = {};
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted
+  bool announces = false;                 // the interpreter tells its count before the first line runs
 };
 
 // Sees what an execution shows as it comes, also what is over its limits.

@@ -21,6 +21,12 @@ constexpr std::size_t kMaxReason = 500;        // bytes of its own message about
 constexpr milliseconds kCountersTime{20};      // a cell waits this long for the counters of the one before it
 constexpr milliseconds kQuestionTime{30'000};  // of the kernel's own, when its turn has come
 
+// The user's code runs: a cell, or the handler of a comm.
+bool runs_code(const Execution& execution) {
+  const auto& op = execution.order().op;
+  return op == "execute" || (op.starts_with("comm_") && op != "comm_info");
+}
+
 }  // namespace
 
 void Kernel::on_event(const Event& event) {
@@ -31,7 +37,7 @@ void Kernel::on_event(const Event& event) {
     case Event::Kind::out:
     case Event::Kind::err:
       // Written by what the cell started. Output while nothing runs belongs to nobody.
-      if (running_ && running_->order().op == "execute")
+      if (running_ && runs_code(*running_))
         running_->add_bytes(event.kind == Event::Kind::out ? "stdout" : "stderr", event.bytes);
       break;
     default:
@@ -77,6 +83,8 @@ void Kernel::on_message_of_running(KernelMessage message) {
   if (message.type == "execute_input") {
     const auto* count = message.content.if_contains("execution_count");
     if (count != nullptr && count->is_int64()) running_->set_count(count->as_int64());
+    if (std::exchange(interrupt_at_begin_, false)) [[maybe_unused]]
+      const auto sent = process_->signal(SIGINT);
     return;
   }
   if (const auto event = event_of(message.type); !event.empty()) {
@@ -144,6 +152,15 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
   if (state_ == State::dead) return is_dead();
   if (queue_.size() >= kMaxQueued)
     return fail(Errc::quota, fmt::format("the limit of {} queued executions in this kernel is reached", kMaxQueued));
+  if (!request.comm.empty()) {
+    ExecutionOrder handled{.op = std::move(request.comm),
+                           .content = std::move(request.message),
+                           .timeout = request.timeout,
+                           .grace = request.grace};
+    auto execution = enqueue(std::move(handled), request.limits);
+    run_next();
+    return execution;
+  }
   json::object content{{"code", std::move(request.code)},
                        {"silent", request.silent},
                        {"store_history", request.store_history},
@@ -153,7 +170,8 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
   if (!request.file.empty()) content["file"] = std::move(request.file);
   if (request.stay) content["stay"] = true;
   if (request.watch) content["watch"] = true;
-  ExecutionOrder order{.content = std::move(content), .timeout = request.timeout, .grace = request.grace};
+  ExecutionOrder order{
+      .content = std::move(content), .timeout = request.timeout, .grace = request.grace, .announces = !request.silent};
   auto execution = enqueue(std::move(order), request.limits);
   ++executions_;
   run_next();
@@ -197,6 +215,7 @@ void Kernel::run_next() {
   running_ = queue_.front();
   queue_.pop_front();
   state_ = State::busy;
+  interrupt_at_begin_ = false;
   running_->begin();
   process_->rebase_counters();
   const json::object message{
@@ -217,7 +236,7 @@ void Kernel::arm(milliseconds left, Reason reason) {
       return;
     }
     self->stopping_ = reason;
-    [[maybe_unused]] const auto sent = self->process_->signal(SIGINT);
+    [[maybe_unused]] const auto sent = self->interrupt_running();
     self->arm(self->running_->order().grace, reason);
   });
 }
@@ -225,6 +244,15 @@ void Kernel::arm(milliseconds left, Reason reason) {
 Result<> Kernel::interrupt() {
   if (state_ == State::dead) return is_dead();
   if (state_ != State::busy) return {};
+  return interrupt_running();
+}
+
+// An interpreter that has not read the order yet would let the signal pass: it is told when it has.
+Result<> Kernel::interrupt_running() {
+  if (running_ && running_->order().announces && !running_->count()) {
+    interrupt_at_begin_ = true;
+    return {};
+  }
   return process_->signal(SIGINT);
 }
 
@@ -241,7 +269,7 @@ void Kernel::cancel(const std::shared_ptr<Execution>& execution, Reason reason) 
 void Kernel::cancel_all(Reason reason) {
   for (const auto& waiting : std::exchange(queue_, {}))
     finish(waiting, {.status = ExecutionEnd::Status::aborted, .reason = reason});
-  if (running_ && running_->order().op == "execute") cancel(running_, reason);
+  if (running_ && runs_code(*running_)) cancel(running_, reason);
 }
 
 Result<> Kernel::reply_input(std::optional<std::string> value) {
