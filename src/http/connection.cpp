@@ -286,6 +286,7 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
 
   const Router::Route* route = nullptr;
   std::optional<Response> refusal;
+  std::string page;
   if (refused) {
     refusal = response_of(*refused);
   } else {
@@ -293,9 +294,11 @@ Task<bool> Connection::serve(Head head, std::optional<Refusal> refused) {
     route = checked.route;
     refusal = std::move(checked.refusal);
     keyed_ = checked.keyed;
+    page = std::move(checked.page);
     if (head.request.admitted) known_ = true;
   }
   Exchange exchange(*this, std::move(head.request), route == nullptr ? 0 : route->options.body_limit);
+  exchange.page_ = std::move(page);
   struct Attach {
     Connection& connection;
     Attach(Connection& c, Exchange& e) : connection(c) { c.exchange_ = &e; }

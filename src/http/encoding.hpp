@@ -19,6 +19,8 @@ bool equals_ignoring_case(std::string_view a, std::string_view b);
 std::string to_lower(std::string_view text);
 // Without blanks and tabs at both ends.
 std::string_view trim(std::string_view text);
+// May be the name of a header (RFC 9110).
+bool is_token(std::string_view text);
 // Whether a comma-separated list has the word.
 bool list_has(std::string_view list, std::string_view word);
 

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "http/connection.hpp"
+#include "http/cors.hpp"
 #include "http/encoding.hpp"
 #include "http/websocket_stream.hpp"
 
@@ -14,13 +15,6 @@ namespace cove::http {
 namespace {
 
 constexpr std::size_t kChargedAnswer = std::size_t{4} << 10;  // what is smaller is not worth counting
-
-bool is_token(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-  });
-}
 
 void add_header(std::string& out, std::string_view name, std::string_view value) {
   out += name;
@@ -143,6 +137,7 @@ Task<Result<>> Exchange::send_head(Response head, Framing framing, std::uint64_t
   add_header(out, "X-Request-Id", request_.id);
   add_header(out, "X-Content-Type-Options", "nosniff");
   std::ranges::move(added_, std::back_inserter(head.headers));
+  if (!page_.empty()) admit_page(page_, head.headers);
   bool own_policy = false;
   bool says_keep_alive = request_.version < 11;
   for (const auto& [name, value] : head.headers) {
@@ -287,8 +282,8 @@ Task<Result<std::unique_ptr<WebSocket>>> Exchange::accept_websocket(WebSocketWis
       .message_limit = wish.message_limit != 0 ? wish.message_limit : options.websocket_message_limit,
       .protocol = std::move(wish.protocol),
       .still_valid = connection_.validity(),
-      .unsent = [budget = connection_.shared_->budget, tenant = request_.principal.tenant](std::uint64_t bytes) {
-        return budget.take(tenant, bytes);
+      .charge = [budget = connection_.shared_->budget, tenant = request_.principal.tenant] {
+        return budget.open(tenant);
       }};
   auto socket = co_await upgrade(connection_.socket_->release(), request_, limits);
   if (socket) connection_.cut_websocket_ = (*socket)->cutter();

@@ -91,6 +91,7 @@ class Exchange {
   async::Signal changed_;
   Budget::Charge charge_;
   std::vector<std::pair<std::string, std::string>> added_;
+  std::string page_;  // the origin of another site's page that may read the answer; "": none
   Framing framing_ = Framing::none;
   std::uint64_t left_ = 0;  // with Framing::length: still to be written
   unsigned status_ = 0;

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/text.hpp"
+#include "http/cors.hpp"
 #include "http/encoding.hpp"
 #include "http/gate.hpp"
 
@@ -85,6 +86,8 @@ RequestCheck check_request(ServerShared& shared, const ServerOptions& options, c
   const bool navigable = match != nullptr && match->route->options.navigable;
   if (auto refusal = check_gate(gate, head, navigable ? Navigation::allowed : Navigation::refused))
     return refuse(response_of(*refusal));
+  check.page = page_origin(request, options.allowed_origins);
+  if (auto answer = preflight_answer(request, check.page)) return refuse(std::move(*answer));
   if (const auto* malformed = std::get_if<Router::Malformed>(&found)) {
     return refuse(error_response(400, "invalid", malformed->sentence));
   }

@@ -47,7 +47,7 @@ struct ServerOptions {
   // "name" (any port) or "name:port", besides 127.0.0.1, [::1], localhost and the address the client connected to,
   // which must come with our port or none.
   std::vector<std::string> allowed_hosts;
-  // "https://console.example", besides the server's own. No CORS headers are sent to anybody.
+  // "https://console.example", besides the server's own. Only their pages get CORS headers.
   std::vector<std::string> allowed_origins;
   FailureThrottle::Options throttle;
   std::string challenge;                 // parameters of WWW-Authenticate on 401 and 403: where to get a token

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "async/task.hpp"
+#include "base/budget.hpp"
 #include "base/result.hpp"
 
 namespace cove::http {
@@ -27,6 +28,9 @@ class WebSocket {
   struct Message {
     bool text = false;
     std::string data;  // UTF-8 when `text`
+    // What it takes of the server's memory, counted since its first byte came. A handler that keeps the data longer
+    // than the message moves this along with it.
+    Budget::Charge charge = {};
   };
 
   virtual ~WebSocket() = default;

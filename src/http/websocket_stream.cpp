@@ -23,6 +23,7 @@ namespace {
 
 // Compression is never offered, so its code need not be compiled.
 constexpr bool kDeflate = false;
+constexpr std::uint16_t kTryAgainLater = 1013;            // the close code
 constexpr std::size_t kKeptInput = std::size_t{1} << 20;  // of a large message nothing is kept
 
 using Handshake = beast::http::request<beast::http::empty_body>;
@@ -75,8 +76,17 @@ class BeastWebSocket : public WebSocket {
 
   Task<Result<Message>> read() override {
     auto state = state_;
-    auto [ec, size] = co_await state->stream.async_read(state->input, asio::as_tuple(asio::use_awaitable));
-    if (ec) co_return closed();
+    auto charge = options_.charge ? options_.charge() : Budget::Charge();
+    boost::system::error_code ec;
+    do {
+      auto [failed, size] =
+          co_await state->stream.async_read_some(state->input, 0, asio::as_tuple(asio::use_awaitable));
+      if (failed) co_return closed();
+      if (const auto counted = charge.grow(size); !counted) {
+        co_await close(kTryAgainLater, counted.error().message);
+        co_return closed();
+      }
+    } while (!state->stream.is_message_done());
     if (options_.still_valid && !options_.still_valid()) {
       state->stream.next_layer().close(ec);
       co_return closed();
@@ -86,6 +96,7 @@ class BeastWebSocket : public WebSocket {
     message.data = beast::buffers_to_string(state->input.data());
     state->input.consume(state->input.size());
     if (state->input.capacity() > kKeptInput) state->input.shrink_to_fit();
+    message.charge = std::move(charge);
     co_return message;
   }
 
@@ -137,11 +148,11 @@ class BeastWebSocket : public WebSocket {
   };
 
   static Task<Result<>> send(std::shared_ptr<State> state, WebSocketOptions options, Kind kind, std::string_view data) {
-    const auto charge = options.unsent ? options.unsent(data.size()) : Result<Budget::Charge>();
-    if (!charge) {
+    auto charge = options.charge ? options.charge() : Budget::Charge();
+    if (const auto counted = charge.grow(data.size()); !counted) {
       boost::system::error_code ec;
       state->stream.next_layer().close(ec);
-      co_return tl::unexpected<Error>(charge.error());
+      co_return counted;
     }
     while (state->writing) co_await state->written.wait();
     if (!state->stream.is_open()) co_return closed();

@@ -22,8 +22,9 @@ struct WebSocketOptions {
   std::string protocol = {};  // the subprotocol that is selected; "": none
   // Asked before each message is passed on: whether the client's credentials are still valid. Empty: always.
   std::function<bool()> still_valid = {};
-  // Counts a message that waits for the client to take it. An error ends the connection. Empty: nothing is counted.
-  std::function<Result<Budget::Charge>(std::uint64_t bytes)> unsent = {};
+  // Opens the charge for a message: one that comes, until its handler is done with it, and one that waits for the
+  // client to take it. When it cannot grow the connection ends. Empty: nothing is counted.
+  std::function<Budget::Charge()> charge = {};
 };
 
 // The answer to a request that is not a handshake; nothing when it is one.

@@ -39,6 +39,9 @@ struct ExecuteRequest {
   bool stay = false;      // `exit` in a cell does not end the kernel
   bool watch = false;  // changed modules are reloaded; `touched` of the reply says whether files may have been written
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
+  // Instead of code: comm_open, comm_msg or comm_close, whose handler is run, and the message for it.
+  std::string comm = {};
+  boost::json::object message = {};
 };
 
 // A stateful interpreter in a sandbox. Runs executions one after the other. Its messages are written by code nobody has
@@ -76,7 +79,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
 
   // Queued, and run in turn. Errc::conflict when the kernel is dead, Errc::quota when too many wait.
   Result<std::shared_ptr<Execution>> execute(ExecuteRequest request);
-  // A question of the runtime's (complete, inspect, is_complete, history, variables, comm_…), in its turn; ended and
+  // A question of the runtime's (complete, inspect, is_complete, history, variables, comm_info), in its turn; ended and
   // answered when this returns. `abandoned` is asked from time to time whether anybody still waits.
   async::Task<Result<std::shared_ptr<Execution>>> ask(std::string op, boost::json::object content,
                                                       std::function<bool()> abandoned = {});

@@ -21,6 +21,12 @@ constexpr std::size_t kMaxReason = 500;        // bytes of its own message about
 constexpr milliseconds kCountersTime{20};      // a cell waits this long for the counters of the one before it
 constexpr milliseconds kQuestionTime{30'000};  // of the kernel's own, when its turn has come
 
+// The user's code runs: a cell, or the handler of a comm.
+bool runs_code(const Execution& execution) {
+  const auto& op = execution.order().op;
+  return op == "execute" || (op.starts_with("comm_") && op != "comm_info");
+}
+
 }  // namespace
 
 void Kernel::on_event(const Event& event) {
@@ -31,7 +37,7 @@ void Kernel::on_event(const Event& event) {
     case Event::Kind::out:
     case Event::Kind::err:
       // Written by what the cell started. Output while nothing runs belongs to nobody.
-      if (running_ && running_->order().op == "execute")
+      if (running_ && runs_code(*running_))
         running_->add_bytes(event.kind == Event::Kind::out ? "stdout" : "stderr", event.bytes);
       break;
     default:
@@ -149,6 +155,15 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
   if (state_ == State::dead) return is_dead();
   if (queue_.size() >= kMaxQueued)
     return fail(Errc::quota, fmt::format("the limit of {} queued executions in this kernel is reached", kMaxQueued));
+  if (!request.comm.empty()) {
+    ExecutionOrder handled{.op = std::move(request.comm),
+                           .content = std::move(request.message),
+                           .timeout = request.timeout,
+                           .grace = request.grace};
+    auto execution = enqueue(std::move(handled), request.limits);
+    run_next();
+    return execution;
+  }
   json::object content{{"code", std::move(request.code)},
                        {"silent", request.silent},
                        {"store_history", request.store_history},
@@ -254,7 +269,7 @@ void Kernel::cancel(const std::shared_ptr<Execution>& execution, Reason reason) 
 void Kernel::cancel_all(Reason reason) {
   for (const auto& waiting : std::exchange(queue_, {}))
     finish(waiting, {.status = ExecutionEnd::Status::aborted, .reason = reason});
-  if (running_ && running_->order().op == "execute") cancel(running_, reason);
+  if (running_ && runs_code(*running_)) cancel(running_, reason);
 }
 
 Result<> Kernel::reply_input(std::optional<std::string> value) {

@@ -375,3 +375,67 @@ def test_many_kernels_at_once(server):
     assert results == {kernel: ["19"] for kernel in ids}
     for kernel in ids:
         server.delete(f"/api/kernels/{kernel}")
+
+
+SLOW_COMM = """
+def opened(comm, message):
+    import subprocess, time
+    print('begun', flush=True)
+    subprocess.run(['echo', 'from a command'])
+    time.sleep(message["content"]["data"]["seconds"])
+    print('over')
+get_ipython().kernel.comm_manager.register_target("slow", opened)
+"""
+
+
+def test_the_handler_of_a_comm_is_heard_while_it_runs_and_can_be_interrupted(server, line):
+    line.execute(SLOW_COMM)
+    request = line.send("comm_open", {"comm_id": uuid.uuid4().hex, "target_name": "slow", "data": {"seconds": 600}})
+    while True:
+        frame = line.next()
+        if frame["msg_type"] == "stream" and frame["parent_header"]["msg_id"] == request:
+            break
+    assert frame["content"]["text"].startswith("begun")
+    assert line.ask("interrupt_request", channel="control").reply["status"] == "ok"
+    told = line.until_idle(request)
+    assert told.of("error")[0]["ename"] == "KeyboardInterrupt" and "over" not in told.text()
+    assert line.execute("1").result == ["1"]
+
+
+def test_the_handler_of_a_comm_has_no_time_limit_of_its_own(server, kernel):
+    with JupyterSocket(server, kernel) as line:
+        line.execute(SLOW_COMM)
+        told = line.ask("comm_open", {"comm_id": uuid.uuid4().hex, "target_name": "slow", "data": {"seconds": 32}})
+        assert told.text().endswith("over\n") and "from a command\n" in told.text() and told.of("error") == []
+
+
+@pytest.fixture(scope="module")
+def shell(server):
+    return server.post("/api/kernels", {"name": "bash"}).json["id"]
+
+
+@pytest.mark.parametrize("pause", [0, 0.002, 0.01, 0.05])
+def test_a_bash_that_is_interrupted_at_any_moment_answers_and_goes_on(server, shell, pause):
+    """Also while it reads the line of a cell, or has just ended it."""
+    with JupyterSocket(server, shell) as line:
+        line.execute("kept=7")
+        for number in range(15):
+            request = line.send("execute_request", {"code": "sleep 0.01"})
+            for _ in range(3):
+                time.sleep(pause)
+                line.send("interrupt_request", {}, channel="control")
+            assert line.until_idle(request).reply["status"] in ("ok", "error")
+            told = line.execute(f"echo {number} $kept")
+            if told.reply["status"] == "error":  # the interrupt was this one's
+                told = line.execute(f"echo {number} $kept")
+            assert told.text() == f"{number} 7\n" and "not found" not in told.text("stderr")
+
+
+@pytest.mark.parametrize("code, status, out", [
+    ("if", 2, ""), ("echo a; false", 1, "a\n"), ("echo ${nothing?is not there}; echo never", 1, ""), ("x() { return 5; }; x", 5, ""), ("(exit 3)", 3, ""), ("echo \"it's\" ok", 0, "it's ok\n"), ("readonly r=1; r=2", 1, "")])
+def test_what_a_cell_of_bash_came_to(server, shell, code, status, out):
+    with JupyterSocket(server, shell) as line:
+        told = line.execute(code)
+        assert told.text() == out
+        assert told.reply["status"] == ("error" if status else "ok") and (not status or told.reply["evalue"] == str(status)), told.reply
+        assert line.execute("echo on").text() == "on\n"

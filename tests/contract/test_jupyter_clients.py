@@ -1,18 +1,22 @@
-"""Clients that others wrote, unchanged: JupyterLab's, nbclient and jupyter-server behind a gateway URL, and what ipybox does."""
+"""Clients that others wrote, unchanged: JupyterLab's, nbclient, jupyter-server and jupyter-notebook behind a gateway URL, and what ipybox does."""
 import asyncio
 import contextlib
+import http.client
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
 import tempfile
+import uuid
 
 import pytest
 from conftest import ROOT, wait_until
 from ipybox_client import ExecutionClient, ExecutionError
 from jupyter_socket import JupyterSocket
 from node_clients import node
+from server import Answer, WebSocket
 
 PYTHON = "/usr/bin/python3"
 
@@ -45,73 +49,106 @@ def test_nbclient_runs_a_notebook_behind_a_gateway_url(server):
 
 
 @contextlib.contextmanager
-def jupyter_server(gateway):
-    """Debian's jupyter-server, whose kernels are behind that URL; the port it listens on."""
+def notebook_server(program, gateway):
+    """One of Debian's notebook servers, whose kernels are behind that URL."""
+    of = {"jupyter-server": "ServerApp", "jupyter-notebook": "NotebookApp"}[program]
+    directory = {"jupyter-server": "root_dir", "jupyter-notebook": "notebook_dir"}[program]
     with socket.socket() as free, tempfile.TemporaryDirectory(prefix="cove-test-jupyter-") as home:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
-        process = subprocess.Popen(
-            [PYTHON, "/usr/bin/jupyter-server", "--allow-root", "--no-browser", f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--ServerApp.token=", "--ServerApp.password=",
-             "--ServerApp.disable_check_xsrf=True", f"--gateway-url={gateway}", f"--ServerApp.root_dir={home}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "HOME": home})
+        with open(os.path.join(home, "log"), "wb") as log:
+            process = subprocess.Popen(
+                [PYTHON, f"/usr/bin/{program}", "--allow-root", "--no-browser", f"--{of}.port={port}", f"--{of}.port_retries=0", f"--{of}.token=", f"--{of}.password=",
+                 f"--{of}.disable_check_xsrf=True", f"--gateway-url={gateway}", f"--{of}.{directory}={home}"],
+                stdout=log, stderr=log, env={**os.environ, "HOME": home})
         try:
+            other = Elsewhere(port)
+
             def answers():
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                    return True
-            assert wait_until(answers, 60)
-            yield port
+                assert process.poll() is None, pathlib.Path(home, "log").read_text()[-3000:]
+                with contextlib.suppress(OSError):
+                    return other.request("GET", "/api").status == 200
+            assert wait_until(answers, 90), pathlib.Path(home, "log").read_text()[-3000:]
+            yield other
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
-class At:
-    """Another server on this machine, for JupyterSocket."""
+class Elsewhere:
+    """Another server on this machine, for REST and for JupyterSocket."""
 
-    def __init__(self, server, port):
-        self.server, self.port = server, port
+    def __init__(self, port):
+        self.port = port
+
+    def request(self, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        with contextlib.closing(connection):
+            return Answer(answer.status, answer.reason, answer.headers, answer.read())
 
     def websocket(self, path, timeout, headers):
-        from server import WebSocket
         return WebSocket(self.port, path, timeout, headers)
 
 
-def test_a_notebook_server_has_its_kernels_here(server):
-    with jupyter_server(f"http://127.0.0.1:{server.port}") as port:
-        mine, other = server.port, At(server, port)
-        try:
-            server.port = port
-            assert set(server.get("/api/kernelspecs").json["kernelspecs"]) == {"python3", "javascript", "bash"}
-            made = server.post("/api/kernels", {"name": "python3"})
-            assert made.status == 201, made
-            kernel = made.json["id"]
-        finally:
-            server.port = mine
+def connected(other, kernel):
+    """A socket at the kernel through the other server. What comes before its own connection is made may be lost in it, so its pages ask for this first, again and again."""
+    line = JupyterSocket(other, kernel, session_id=uuid.uuid4().hex)
+    line.socket.socket.settimeout(3)
+    for _ in range(20):
+        line.send("kernel_info_request", {})
+        with contextlib.suppress(TimeoutError):
+            while line.next()["msg_type"] != "kernel_info_reply":
+                pass
+            break
+    else:
+        pytest.fail("the kernel behind the other server does not answer")
+    line.socket.socket.settimeout(60)
+    return line
+
+
+@pytest.mark.parametrize("program", ["jupyter-server", "jupyter-notebook"])
+def test_a_notebook_server_has_its_kernels_here(server, program):
+    cells = ["import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]); plt.show()", "name = input('who? ')\nprint('hello', name)", "for i in range(20_000): print(i)", "1/0"]
+    with notebook_server(program, f"http://127.0.0.1:{server.port}") as other:
+        assert set(other.request("GET", "/api/kernelspecs").json["kernelspecs"]) == {"python3", "javascript", "bash"}
+        document = {"cells": [{"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None} for code in cells],
+                    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}, "nbformat": 4, "nbformat_minor": 4}
+        assert other.request("PUT", "/api/contents/demo.ipynb", {"type": "notebook", "content": document}).status == 201
+        session = other.request("POST", "/api/sessions", {"path": "demo.ipynb", "type": "notebook", "name": "", "kernel": {"name": "python3"}})
+        assert session.status == 201, session
+        kernel = session.json["kernel"]["id"]
         assert kernel in [one["id"] for one in server.get("/api/kernels").json]
-        with JupyterSocket(other, kernel) as line:
-            # What comes before its own connection is made may be lost in that server, so clients ask for this first, again and again.
-            line.socket.socket.settimeout(3)
-            for _ in range(20):
-                line.send("kernel_info_request", {})
-                with contextlib.suppress(TimeoutError):
-                    while line.next()["msg_type"] != "kernel_info_reply":
-                        pass
-                    break
-            line.socket.socket.settimeout(60)
-            request = line.send("execute_request", {"code": "x = 6; print(x * 7)", "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False})
-            text = ""
-            while True:
-                frame = line.next()
-                if frame["parent_header"].get("msg_id") != request:
-                    continue
-                text += frame["content"].get("text", "") if frame["msg_type"] == "stream" else ""
-                if frame["msg_type"] == "execute_reply":
-                    break
-            assert text == "42\n"
-        with JupyterSocket(server, kernel) as direct:
-            assert direct.execute("x").result == ["6"]
-        server.delete(f"/api/kernels/{kernel}")
+        sources = [cell["source"] for cell in other.request("GET", "/api/contents/demo.ipynb").json["content"]["cells"]]
+
+        with connected(other, kernel) as line:
+            plot, greeting, many, failed = (line.execute(code, answer=lambda asked: "you" if asked["prompt"] == "who? " else None, stop_on_error=False) for code in sources)
+            assert plot.of("display_data")[0]["data"]["image/png"].startswith("iVBOR")
+            assert greeting.text() == "hello you\n"
+            # These servers promise no order between channels, and pass on everything they got before.
+            assert many.text() == "".join(f"{i}\n" for i in range(20_000))
+            assert failed.of("error")[0]["ename"] == "ZeroDivisionError"
+
+            request = line.send("execute_request", {"code": "kept = 7\nwhile True: pass", "allow_stdin": False})
+            while line.next()["msg_type"] != "execute_input":
+                pass
+            assert other.request("POST", f"/api/kernels/{kernel}/interrupt", {}).status == 204
+            assert line.until_idle(request).of("error")[0]["ename"] == "KeyboardInterrupt"
+            assert line.execute("kept").result == ["7"]
+            restarted = other.request("POST", f"/api/kernels/{kernel}/restart", {})
+            assert restarted.status == 200 and restarted.json["id"] == kernel, restarted
+        with connected(other, kernel) as line:
+            again = line.execute("'kept' in dir()")
+            assert again.result == ["False"] and again.of("execute_input")[0]["execution_count"] == 1
+        assert other.request("GET", f"/api/kernels/{kernel}").json["name"] == "python3"
+        assert other.request("DELETE", f"/api/sessions/{session.json['id']}").status == 204
+        assert kernel not in [one["id"] for one in server.get("/api/kernels").json]
 
 
 def of_ipybox(server, work):

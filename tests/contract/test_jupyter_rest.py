@@ -1,5 +1,6 @@
 """Jupyter's REST API as its clients know it: kernel specifications, kernels, sessions, tokens, scopes."""
 import base64
+import concurrent.futures
 import re
 import uuid
 
@@ -7,7 +8,7 @@ import pytest
 from conftest import wait_until
 from hostile import make_key
 from jupyter_socket import JupyterSocket
-from server import new_id
+from server import Server, new_id
 
 UUID = re.compile(r"^\w{8}-\w{4}-\w{4}-\w{4}-\w{12}$")
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
@@ -261,3 +262,64 @@ def test_a_key_in_every_form_that_clients_send(fresh_server):
 
 def test_an_empty_token_is_none_where_no_key_is_needed(server):
     assert server.get("/api/kernels", headers={"Authorization": "token "}).status == 200
+
+
+def at_once(count, work):
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return [future.result() for future in [pool.submit(work) for _ in range(count)]]
+
+
+def test_sessions_made_at_once_for_one_document_are_one(server):
+    before = len(server.get("/api/kernels").json)
+    answers = at_once(8, lambda: server.post("/api/sessions", {"path": "once.ipynb", "type": "notebook", "kernel": {"name": "python3"}}))
+    assert {answer.status for answer in answers} == {201} and len({answer.json["id"] for answer in answers}) == 1
+    assert len({answer.json["kernel"]["id"] for answer in answers}) == 1 and len(server.get("/api/kernels").json) == before + 1
+    session = answers[0].json["id"]
+    changed = at_once(4, lambda: server.request("PATCH", f"/api/sessions/{session}", {"kernel": {"name": "python3"}}))
+    assert {answer.status for answer in changed} == {200} and len(server.get("/api/kernels").json) == before + 1
+    assert server.delete(f"/api/sessions/{session}").status == 204
+    assert len(server.get("/api/kernels").json) == before
+
+
+def test_of_kernels_made_at_once_with_one_id_there_is_one(server):
+    wanted = str(uuid.uuid4())
+    answers = at_once(8, lambda: server.post("/api/kernels", {"kernel_id": wanted}))
+    assert sorted(answer.status for answer in answers) == [201] + [409] * 7
+    assert [one["id"] for one in server.get("/api/kernels").json].count(wanted) == 1
+    assert server.delete(f"/api/kernels/{wanted}").status == 204
+
+
+def test_kernels_made_at_once_are_no_more_than_the_setting_says(fresh_server):
+    server = fresh_server("--jupyter-max-kernels", "2")
+    assert sorted(answer.status for answer in at_once(6, lambda: server.post("/api/kernels", {}))) == [201, 201, 403, 403, 403, 403]
+
+
+PAGE = "https://lab.example"
+
+
+@pytest.fixture(scope="module")
+def visited():
+    """A server that lets the pages of one other site in."""
+    with Server("--http-allowed-origins", PAGE) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", ["/api/kernels", "/api/sessions/x", "/files/x", "/v1/sandboxes", "/v1/execute", "/workspace/se/v2/execute_code", "/mcp", "/nothing"])
+def test_browsers_are_told_that_pages_of_a_listed_origin_may_call(visited, path):
+    asked = {"Origin": PAGE, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type,x-cove-sandbox"}
+    answer = visited.request("OPTIONS", path, headers=asked)
+    assert answer.status == 204 and answer.body == b"" and answer.headers["Access-Control-Allow-Origin"] == PAGE and "Origin" in answer.headers["Vary"]
+    assert set(answer.headers["Access-Control-Allow-Headers"].split(", ")) == {"authorization", "content-type", "x-cove-sandbox"}
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(answer.headers["Access-Control-Allow-Methods"].split(", "))
+    got = visited.get(path, headers={"Origin": PAGE})
+    assert got.headers["Access-Control-Allow-Origin"] == PAGE and "Access-Control-Allow-Credentials" not in got.headers  # also of errors
+
+
+def test_a_page_of_a_listed_origin_reads_what_it_needs(visited):
+    made = visited.post("/api/kernels", {}, headers={"Origin": PAGE})
+    assert made.status == 201 and "Location" in made.headers["Access-Control-Expose-Headers"].split(", ")
+    with JupyterSocket(visited, made.json["id"], headers={"Origin": PAGE}) as line:
+        assert line.execute("6*7").result == ["42"]
+    assert visited.delete(f"/api/kernels/{made.json['id']}", headers={"Origin": PAGE}).headers["Access-Control-Allow-Origin"] == PAGE
+    for headers in ({}, {"Origin": f"http://127.0.0.1:{visited.port}"}):
+        assert not [name for name in visited.get("/api/kernels", headers=headers).headers if name.lower().startswith("access-control-")]

@@ -206,7 +206,7 @@ def test_pages_of_allowed_origins_can_read_and_no_others(server):
     asked = {"Origin": "https://console.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "mcp-session-id"}
     answer = server.request("OPTIONS", "/mcp", headers=asked)
     assert answer.status == 204 and answer.headers["Access-Control-Allow-Origin"] == "https://console.example"
-    assert "Mcp-Session-Id" in answer.headers["Access-Control-Allow-Headers"]
+    assert "mcp-session-id" in answer.headers["Access-Control-Allow-Headers"]
     read = initialize(server, headers={"Origin": "https://console.example"})
     assert "Mcp-Session-Id" in read.headers["Access-Control-Expose-Headers"]
     refused = server.request("OPTIONS", "/mcp", headers={**asked, "Origin": "https://evil.example"})

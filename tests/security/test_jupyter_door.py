@@ -7,7 +7,7 @@ import pytest
 from conftest import wait_until
 from hostile import bounded_memory, front, memory_kib, revoke_key, server_with_tenants
 from jupyter_socket import JupyterSocket
-from server import at
+from server import Server, at
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 ROUTES = [("GET", ""), ("DELETE", ""), ("POST", "/interrupt"), ("POST", "/restart"), ("GET", "/channels")]
@@ -62,6 +62,58 @@ def test_AU_02_channels_want_the_key_before_the_upgrade(tenants):
         with server.websocket(f"/api/kernels/{theirs}/channels", headers=headers) as socket:
             assert socket.status == 401, headers
     named["alpha"].delete(f"/api/kernels/{theirs}")
+
+
+@pytest.mark.parametrize("host", ["evil.test", "127.0.0.1.evil.test", "127.0.0.1.", "127.0.0.1:1"])
+def test_AU_06_a_host_or_an_origin_that_is_not_ours_is_403_at_every_door_for_notebooks(server, kernel, host):
+    for path in ("/api", "/api/kernels", f"/api/kernels/{kernel}", "/api/sessions", "/api/kernelspecs", "/status/", "/files/x"):
+        assert server.get(path, headers={"Host": host}).status == 403
+        for origin in (f"http://{host}", "null"):
+            assert server.get(path, headers={"Origin": origin}).status == 403
+    with server.websocket(f"/api/kernels/{kernel}/channels", headers={"Origin": f"http://{host}"}) as socket:
+        assert socket.status == 403
+
+
+@pytest.mark.parametrize("origin", ["https://evil.test", "null", "*", "http://lab.example", "https://lab.example.evil.test", "https://lab.example:444", "https://lab.example, https://evil.test"])
+def test_AU_08_a_list_of_origins_lets_in_no_others(origin):
+    with Server("--http-allowed-origins", "https://lab.example") as server:
+        for method in ("OPTIONS", "GET", "POST"):
+            for path in ("/api/kernels", "/files/x", "/v1/sandboxes", "/mcp"):
+                answer = server.request(method, path, headers={"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization", "Access-Control-Request-Private-Network": "true"})
+                assert answer.status == 403 and not [name for name in answer.headers if name.lower().startswith("access-control-")], (method, path, answer.headers)
+        allowed = server.request("OPTIONS", "/api/kernels", headers={"Origin": "https://lab.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-a\tb, x:y, authorization"})
+        assert allowed.headers["Access-Control-Allow-Origin"] == "https://lab.example" and allowed.headers["Access-Control-Allow-Headers"] == "authorization"
+        assert "Access-Control-Allow-Credentials" not in allowed.headers
+
+
+def test_AU_08_a_preflight_needs_no_key_and_opens_nothing():
+    server, named = server_with_tenants("alpha", "beta", flags=("--http-allowed-origins", "https://lab.example"))
+    try:
+        page = {"Origin": "https://lab.example"}
+        answers = [server.request("OPTIONS", path, headers={**page, "Access-Control-Request-Method": "POST"}) for path in ("/api/kernels", "/nothing")]
+        assert [answer.status for answer in answers] == [204, 204]
+        assert answers[0].headers["Access-Control-Allow-Methods"] == answers[1].headers["Access-Control-Allow-Methods"]  # which paths there are is told to nobody
+        assert server.request("OPTIONS", "/api/kernels", headers=page).status == 401
+        assert server.post("/api/kernels", {}, headers=page).status == 401
+        assert named["alpha"].get("/api/kernels", headers=page).status == 200
+    finally:
+        server.close()
+
+
+def test_a_message_counts_against_its_tenants_memory_while_it_comes():
+    with Server("--http-tenant-memory", "16M") as server:
+        kernel = server.post("/api/kernels", {}).json["id"]
+        head = b"\x81\xff" + (15 << 20).to_bytes(8, "big") + bytes(4)
+        with JupyterSocket(server, kernel) as first, JupyterSocket(server, kernel) as second, JupyterSocket(server, kernel) as other:
+            first.socket.socket.sendall(head + b" " * (12 << 20))  # the rest never comes
+            with contextlib.suppress(OSError):
+                second.socket.socket.sendall(head + b" " * (12 << 20))
+            with contextlib.suppress(ConnectionError):
+                assert second.next() is None
+            assert second.socket.close_code in (1013, None)
+            assert other.execute("1").result == ["1"]
+        with JupyterSocket(server, kernel) as line:  # what the two held is given back
+            assert line.execute("#" + " " * (3 << 20) + "\n2").result == ["2"]
 
 
 @pytest.mark.parametrize("origin", ["http://evil.test", "null", "http://127.0.0.1.evil.test"])

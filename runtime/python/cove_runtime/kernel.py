@@ -161,7 +161,7 @@ class Kernel:
 
     def _reply(self, kind, content):
         self.interrupts.install()
-        if kind == "execute_reply":
+        if kind in ("execute_reply", "done"):  # of a cell, of a comm's handler
             drain()
         self.outlet.rest()
         self.outlet.send(kind, content)

@@ -40,6 +40,7 @@ boost::json::object to_json(const Services& services, const NamedKernel& named);
 struct KernelWish {
   sandbox::KernelLanguage language = sandbox::KernelLanguage::python;
   std::vector<std::string> variables = {};  // "K=V"
+  std::string id = {};                      // of the client's choice; "": none
 };
 // `name`, `env` and `kernel_id` of the object.
 Result<KernelWish> parse_kernel(const Services& services, const boost::json::object& body);

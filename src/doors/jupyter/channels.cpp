@@ -67,7 +67,7 @@ Task<> channels(Services& services, http::Exchange& exchange) {
   services.tasks.spawn("send to a client of a kernel", Client::pump(client));
   while (true) {
     while (client->overfull()) co_await client->changed().wait();
-    const auto received = co_await client->read();
+    auto received = co_await client->read();
     if (!received) break;
     auto message = decode(framing, received->text, received->data);
     if (!message) {
@@ -75,7 +75,7 @@ Task<> channels(Services& services, http::Exchange& exchange) {
       while (!client->over()) co_await client->changed().wait();
       break;
     }
-    hub->receive(client, std::move(*message));
+    hub->receive(client, std::move(*message), std::move(received->charge));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "doors/jupyter/directory.hpp"
 #include "doors/jupyter/notebooks.hpp"
+#include "doors/jupyter/reservations.hpp"
 #include "http/exchange.hpp"
 #include "http/routes.hpp"
 
@@ -18,6 +19,7 @@ struct Services : sandbox::Core {
 
   Directory directory;
   Notebooks notebooks;
+  Reservations reservations;
   std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
 };
 

@@ -12,6 +12,7 @@
 #include "base/budget.hpp"
 #include "doors/jupyter/client.hpp"
 #include "run/caller.hpp"
+#include "run/cell.hpp"
 #include "sandbox/core.hpp"
 
 namespace cove::doors::jupyter {
@@ -39,8 +40,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   // A client of the same session that is still there is closed; what it has missed since it left is sent.
   void attach(const std::shared_ptr<Client>& client);
   void detach(const std::shared_ptr<Client>& client);
-  // A message of a client's.
-  void receive(const std::shared_ptr<Client>& client, Message message);
+  // A message of a client's, and what it takes of the server's memory until it is answered.
+  void receive(const std::shared_ptr<Client>& client, Message message, Budget::Charge charge);
   // A new interpreter. Requests that wait are answered as aborted.
   Task<Result<>> restart();
   // The kernel was deleted: clients are told, and their connections closed.
@@ -52,6 +53,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
     std::string session;  // of the client
     Principal principal;
     Message message;
+    Budget::Charge charge;
   };
 
   static Task<> work(std::shared_ptr<Hub> self);
@@ -60,6 +62,11 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void take_input(const Request& request);
   Task<boost::json::object> execute(const Request& request);
   Task<boost::json::object> run_cell(const Request& request, bool silent);
+  Task<> run_comm(const Request& request, std::string op);
+  Task<Result<run::Cell>> begin_cell(const Request& request, sandbox::ExecuteRequest order);
+  Task<> publish_cell(const Request& request, std::shared_ptr<sandbox::Execution> execution, bool shows_input);
+  // The error that a request is answered with that was not run; published.
+  boost::json::object refused(const Request& request, const Error& error);
   Task<boost::json::object> ask(const Request& request, std::string op);
   void serve_control(const Request& request);
   void answer_at_once(const Request& request, boost::json::object reply);

@@ -9,7 +9,6 @@
 #include "doors/jupyter/hub.hpp"
 #include "doors/jupyter/specs.hpp"
 #include "json/fields.hpp"
-#include "run/cell.hpp"
 #include "sandbox/poll_interval.hpp"
 
 namespace cove::doors::jupyter {
@@ -21,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxRequests = 1000;           // that wait
 constexpr std::size_t kMaxRequestBytes = 32U << 20;  // of them
 
-constexpr auto kQuestions = std::to_array<std::string_view>(
-    {"complete", "inspect", "is_complete", "history", "comm_info", "comm_open", "comm_msg", "comm_close"});
+constexpr auto kQuestions =
+    std::to_array<std::string_view>({"complete", "inspect", "is_complete", "history", "comm_info"});
 
 bool is_comm(std::string_view op) {
   return op == "comm_open" || op == "comm_msg" || op == "comm_close";
@@ -64,11 +63,14 @@ std::string reply_type(std::string_view request) {
 
 }  // namespace
 
-void Hub::receive(const std::shared_ptr<Client>& client, Message message) {
+void Hub::receive(const std::shared_ptr<Client>& client, Message message, Budget::Charge charge) {
   last_activity_ = std::chrono::system_clock::now();
   const auto type = message.type();
-  Request request{
-      .client = client, .session = client->session(), .principal = client->principal(), .message = std::move(message)};
+  Request request{.client = client,
+                  .session = client->session(),
+                  .principal = client->principal(),
+                  .message = std::move(message),
+                  .charge = std::move(charge)};
   const auto& channel = request.message.channel;
   if (channel == "stdin") {
     if (type == "input_reply") take_input(request);
@@ -161,9 +163,11 @@ Task<> Hub::serve(const Request& request) {
     send_to(request, make("shell", "execute_reply", parent, std::move(content)));
   } else {
     const auto op = type.ends_with("_request") ? type.substr(0, type.size() - 8) : type;
-    if (std::ranges::find(kQuestions, op) != kQuestions.end()) {
+    if (is_comm(op)) {
+      if (kernel_->language() == sandbox::KernelLanguage::python) co_await run_comm(request, op);
+    } else if (std::ranges::find(kQuestions, op) != kQuestions.end()) {
       auto content = co_await ask(request, op);
-      if (!is_comm(op)) send_to(request, make("shell", reply_type(type), parent, std::move(content)));
+      send_to(request, make("shell", reply_type(type), parent, std::move(content)));
     } else if (type.ends_with("_request")) {
       send_to(request, make("shell", reply_type(type), parent,
                             error_content("NotImplementedError", fmt::format("no such request: {}", type))));
@@ -203,39 +207,30 @@ Task<json::object> Hub::execute(const Request& request) {
   co_return reply;
 }
 
-Task<json::object> Hub::run_cell(const Request& request, bool silent) {
-  const auto& content = request.message.content;
-  const auto& parent = request.message.header;
-  const auto refused = [&](const Error& error) {
-    auto reply = error_content(error.code == Errc::quota ? "QuotaError" : "KernelError", error.message);
-    publish(parent, "error", error_output(reply));
-    reply["execution_count"] = 0;
-    return reply;
-  };
-  if (!core_.authority.still_valid(request.principal))
-    co_return refused({.code = Errc::denied, .message = "the key was revoked"});
-  if (core_.draining()) co_return refused({.code = Errc::unavailable, .message = "the server is shutting down"});
+json::object Hub::refused(const Request& request, const Error& error) {
+  auto reply = error_content(error.code == Errc::quota ? "QuotaError" : "KernelError", error.message);
+  publish(request.message.header, "error", error_output(reply));
+  reply["execution_count"] = 0;
+  return reply;
+}
+
+Task<Result<run::Cell>> Hub::begin_cell(const Request& request, sandbox::ExecuteRequest order) {
+  if (!core_.authority.still_valid(request.principal)) co_return fail(Errc::denied, "the key was revoked");
+  if (core_.draining()) co_return fail(Errc::unavailable, "the server is shutting down");
   run::Caller caller{.principal = request.principal};
   auto ticket = co_await run::admit(core_, caller);
-  if (!ticket) co_return refused(ticket.error());
-
-  sandbox::ExecuteRequest order;
-  order.code = std::string(content.at("code").as_string());
-  order.silent = silent;
-  order.store_history = flag(content, "store_history", !silent);
-  order.allow_stdin = flag(content, "allow_stdin", true);
+  if (!ticket) co_return tl::unexpected<Error>(ticket.error());
   order.colour = true;
   order.stay = true;
   order.limits.retention = sandbox::Retention::until_taken;
-  if (const auto* expressions = content.if_contains("user_expressions");
-      expressions != nullptr && expressions->is_object())
-    order.user_expressions = expressions->as_object();
   run::Workplace workplace(std::move(*ticket), sandbox_);
-  auto cell = run::Cell::begin(caller, std::move(workplace), kernel_, std::move(order));
-  if (!cell) co_return refused(cell.error());
+  co_return run::Cell::begin(caller, std::move(workplace), kernel_, std::move(order));
+}
 
-  const auto execution = cell->execution();
-  bool shown = silent;
+// To its end.
+Task<> Hub::publish_cell(const Request& request, std::shared_ptr<sandbox::Execution> execution, bool shows_input) {
+  const auto& parent = request.message.header;
+  bool shown = !shows_input;
   while (true) {
     auto events = execution->take_events();
     const bool speaks =
@@ -243,7 +238,7 @@ Task<json::object> Hub::run_cell(const Request& request, bool silent) {
     if (!shown && (execution->count() || speaks || execution->end())) {
       shown = true;
       publish(parent, "execute_input",
-              {{"code", content.at("code")}, {"execution_count", execution->count().value_or(0)}});
+              {{"code", request.message.content.at("code")}, {"execution_count", execution->count().value_or(0)}});
     }
     for (auto& event : events) {
       if (event.type == "input_request")
@@ -256,12 +251,49 @@ Task<json::object> Hub::run_cell(const Request& request, bool silent) {
     if (execution->end()) break;
     co_await execution->changed().wait_until(Clock::now() + sandbox::kPollInterval);
   }
+}
+
+Task<json::object> Hub::run_cell(const Request& request, bool silent) {
+  const auto& content = request.message.content;
+  sandbox::ExecuteRequest order;
+  order.code = std::string(content.at("code").as_string());
+  order.silent = silent;
+  order.store_history = flag(content, "store_history", !silent);
+  order.allow_stdin = flag(content, "allow_stdin", true);
+  if (const auto* expressions = content.if_contains("user_expressions");
+      expressions != nullptr && expressions->is_object())
+    order.user_expressions = expressions->as_object();
+  auto cell = co_await begin_cell(request, std::move(order));
+  if (!cell) co_return refused(request, cell.error());
+  const auto execution = cell->execution();
+  co_await publish_cell(request, execution, !silent);
   auto reply = execute_reply(*execution);
   if (execution->end()->reason != sandbox::Reason::exited)
-    publish(parent, "error", error_output(reply));
+    publish(request.message.header, "error", error_output(reply));
   else
     restarts_ = 0;
   co_return reply;
+}
+
+// Its handler is code like any other: it takes a ticket, has no time limit and is heard while it runs.
+Task<> Hub::run_comm(const Request& request, std::string op) {
+  sandbox::ExecuteRequest order;
+  order.comm = std::move(op);
+  order.message = request.message.content;
+  if (!request.message.buffers.empty()) {
+    json::array buffers;
+    for (const auto& buffer : request.message.buffers) buffers.emplace_back(base64(buffer));
+    order.message["buffers"] = std::move(buffers);
+  }
+  auto cell = co_await begin_cell(request, std::move(order));
+  if (!cell) {
+    refused(request, cell.error());
+    co_return;
+  }
+  const auto execution = cell->execution();
+  co_await publish_cell(request, execution, false);
+  if (execution->end()->reason != sandbox::Reason::exited)
+    publish(request.message.header, "error", error_output(execute_reply(*execution)));
 }
 
 // Without a client of the one that runs the cell there is nobody to ask.
@@ -280,11 +312,6 @@ Task<json::object> Hub::ask(const Request& request, std::string op) {
   const auto& parent = request.message.header;
   auto content = request.message.content;
   if (!answers(kernel_->language(), op)) co_return empty_answer(op, content);
-  if (is_comm(op) && !request.message.buffers.empty()) {
-    json::array buffers;
-    for (const auto& buffer : request.message.buffers) buffers.emplace_back(base64(buffer));
-    content["buffers"] = std::move(buffers);
-  }
   const sandbox::Sandbox::Activity activity(sandbox_);
   const auto answered = co_await kernel_->ask(op, std::move(content));
   if (!answered) co_return error_content("KernelError", answered.error().message);

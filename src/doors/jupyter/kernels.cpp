@@ -15,6 +15,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxVariables = 256;
 constexpr std::size_t kMaxVariable = 64U << 10;
+constexpr std::string_view kKernelName = "kernel ";  // before the id of one that is being started
 
 bool may_set(std::string_view name, const config::Jupyter& config) {
   return name.starts_with("KERNEL_") || std::ranges::find(config.env, name) != config.env.end();
@@ -127,7 +128,7 @@ Result<KernelWish> parse_kernel(const Services& services, const json::object& bo
   COVE_TRY(wish.variables, variables_in(body, services.config->jupyter));
   COVE_TRY(const auto id, cove::json::text_field(body, "kernel_id"));
   if (id && !is_uuid(*id)) return fail(Errc::invalid, "kernel_id must be a UUID in lower case");
-  if (id) wish.variables.push_back("KERNEL_ID=" + *id);
+  wish.id = id.value_or("");
   return wish;
 }
 
@@ -137,12 +138,16 @@ Task<Result<NamedKernel>> start_kernel(Services& services, http::Exchange& excha
   const auto& tenant = principal.tenant;
   const auto there = services.directory.all(tenant, nullptr);
   const auto most = services.config->jupyter.max_kernels;
-  if (most != 0 && there.size() >= most)
+  if (most != 0 && there.size() + services.reservations.count(tenant, kKernelName) >= most)
     co_return fail(Errc::quota, fmt::format("the limit of {} kernels is reached: delete one first", most));
-  for (const auto& variable : wish.variables) {
-    const auto taken = [&](const NamedKernel& one) { return variable == "KERNEL_ID=" + one.id; };
-    if (std::ranges::any_of(there, taken)) co_return fail(Errc::conflict, "a kernel with this kernel_id exists");
-  }
+  if (wish.id.empty())
+    wish.id = random_name("");
+  else
+    wish.variables.push_back("KERNEL_ID=" + wish.id);
+  // Until it is in the directory.
+  const auto reserved = services.reservations.try_take(tenant, std::string(kKernelName) + wish.id);
+  if (!reserved || std::ranges::find(there, wish.id, &NamedKernel::id) != there.end())
+    co_return fail(Errc::conflict, "a kernel with this kernel_id exists");
   std::optional<sandbox::Lease> made;
   if (!sandbox) {
     COVE_CO_TRY(auto lease,

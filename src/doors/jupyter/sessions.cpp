@@ -81,6 +81,8 @@ Task<Answer> create(Services& services, http::Exchange& exchange) {
   if (!path) co_return fail(Errc::invalid, "Missing field in JSON data: path");
   if (!type) co_return fail(Errc::invalid, "Missing field in JSON data: type");
   const auto tenant = exchange.request().principal.tenant;
+  // Of two that come at once for one document, the second finds what the first has made.
+  const auto reserved = co_await services.reservations.take(tenant, "path " + *path);
   COVE_CO_TRY(auto row, services.notebooks.for_path(tenant, *path));
   if (row) {
     if (auto named = services.directory.find(tenant, scope.get(), row->kernel)) {
@@ -133,6 +135,9 @@ Task<Answer> get(Services& services, http::Exchange& exchange) {
 
 // Another kernel takes the place of the old one, which ends.
 Task<Answer> change(Services& services, http::Exchange& exchange) {
+  const auto& request = exchange.request();
+  const auto reserved =
+      co_await services.reservations.take(request.principal.tenant, "session " + request.param("session"));
   COVE_CO_TRY(auto session, co_await find_session(services, exchange.request()));
   COVE_CO_TRY(const auto body, co_await read_object(services, exchange));
   COVE_CO_TRY(const auto path, short_text(body, "path"));

@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <array>
 
 #include "doors/resources/answers.hpp"
 #include "http/disposition.hpp"
 #include "http/mime.hpp"
+#include "http/parts.hpp"
 
 namespace cove::doors::resources {
 namespace {
@@ -43,22 +43,9 @@ Task<Answer> download(Services& services, http::Exchange& exchange) {
   COVE_OR_TRY(const auto path, path_of(work, exchange.request()));
   auto file = co_await work.files.read(path);
   if (!file) co_return file_trouble(file.error());
-  const auto size = file->facts().size;
   http::Response head{.status = 200, .content_type = media_type(path)};
   head.headers.emplace_back("Content-Disposition", http::attachment(path.substr(path.rfind('/') + 1)));
-  if (!co_await exchange.start(std::move(head), size)) co_return std::nullopt;
-  for (std::uint64_t left = size; left > 0;) {
-    const auto bytes = co_await file->next();
-    if (bytes.empty()) {  // it became shorter: that must show
-      exchange.abort();
-      co_return std::nullopt;
-    }
-    const auto part =
-        std::string_view(bytes).substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
-    if (!co_await exchange.write(part)) co_return std::nullopt;
-    left -= part.size();
-  }
-  [[maybe_unused]] const auto done = co_await exchange.finish();
+  co_await http::send_parts(exchange, std::move(head), file->facts().size, [&file] { return file->next(); });
   co_return std::nullopt;
 }
 

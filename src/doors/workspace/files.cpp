@@ -8,6 +8,7 @@
 #include "http/disposition.hpp"
 #include "http/encoding.hpp"
 #include "http/multipart.hpp"
+#include "http/parts.hpp"
 #include "sandbox/files.hpp"
 
 namespace cove::doors::workspace {
@@ -197,19 +198,7 @@ Task<Answer> send_file(http::Exchange& exchange, const Session& session, std::st
     // Sandboxed, so that a script in the page has no origin.
     head.headers.emplace_back("Content-Security-Policy", "sandbox");
   }
-  if (!co_await exchange.start(std::move(head), facts.size)) co_return std::nullopt;
-  for (std::uint64_t left = facts.size; left > 0;) {
-    const auto bytes = co_await file->next();
-    if (bytes.empty()) {  // it became shorter: that must show
-      exchange.abort();
-      co_return std::nullopt;
-    }
-    const auto part =
-        std::string_view(bytes).substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
-    if (!co_await exchange.write(part)) co_return std::nullopt;
-    left -= part.size();
-  }
-  [[maybe_unused]] const auto done = co_await exchange.finish();
+  co_await http::send_parts(exchange, std::move(head), facts.size, [&file] { return file->next(); });
   co_return std::nullopt;
 }
 

@@ -208,7 +208,6 @@ Task<> Endpoint::answer(http::Exchange& exchange, Posted posted, std::shared_ptr
   }
   auto way = following(session, 0);
   way.primes = session && session->peer->revision() >= Revision::v2025_11_25;
-  allow_origin(exchange.request(), way.headers);
   co_await follow(exchange, stream, std::move(way));
   if (session) co_return keep(session, stream);
   if (!stream->finished()) peer->cancel_all();
@@ -237,7 +236,6 @@ Task<> Endpoint::get(http::Exchange& exchange) {
     after = event->second;
   }
   auto way = following(session, after);
-  allow_origin(request, way.headers);
   co_await follow(exchange, stream, std::move(way));
 }
 
@@ -252,18 +250,6 @@ Task<> Endpoint::remove(http::Exchange& exchange) {
   end(session);
   http::Response done{.status = 204, .content_type = ""};
   co_await send(exchange, std::move(done));
-}
-
-Task<> Endpoint::preflight(http::Exchange& exchange) {
-  http::Response response{.status = 204, .content_type = ""};
-  if (!exchange.request().header("Origin").empty()) {
-    response.headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE"},
-                        {"Access-Control-Allow-Headers",
-                         "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, "
-                         "Mcp-Name, Last-Event-ID"},
-                        {"Access-Control-Max-Age", "600"}};
-  }
-  co_await send(exchange, std::move(response));
 }
 
 std::shared_ptr<Endpoint::HttpSession> Endpoint::new_session(const http::Request& request) {
@@ -356,7 +342,6 @@ std::vector<http::RouteRow<Endpoint>> routes() {
       {verb::post, "/mcp", call<&Endpoint::post>, message},
       {verb::get, "/mcp", call<&Endpoint::get>, stream},
       {verb::delete_, "/mcp", call<&Endpoint::remove>},
-      {verb::options, "/mcp", call<&Endpoint::preflight>, open},
       {verb::get, "/.well-known/oauth-protected-resource", call<&Endpoint::describe_resource>, open},
       {verb::get, "/.well-known/oauth-protected-resource/mcp", call<&Endpoint::describe_resource>, open},
       {verb::get, "/mcp/line", call<&Endpoint::line>, stream},

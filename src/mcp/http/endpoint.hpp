@@ -31,8 +31,6 @@ class Endpoint {
   Task<> remove(http::Exchange& exchange);
   // Where to get tokens for this server (RFC 9728).
   Task<> describe_resource(http::Exchange& exchange);
-  // CORS preflight for pages of allowed origins.
-  Task<> preflight(http::Exchange& exchange);
   // One client over a WebSocket that carries its lines unchanged.
   Task<> line(http::Exchange& exchange);
   // HTTP+SSE of revision 2024-11-05: the server sends on one stream, the client posts to another path.

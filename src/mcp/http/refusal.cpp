@@ -5,7 +5,6 @@
 namespace cove::mcp_http {
 
 Task<> send(http::Exchange& exchange, http::Response response) {
-  allow_origin(exchange.request(), response.headers);
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response));
 }
 
@@ -19,14 +18,6 @@ Task<> refuse(http::Exchange& exchange, unsigned status, cove::mcp::Fault fault,
 
 http::Response taken() {
   return {.status = 202, .content_type = ""};
-}
-
-void allow_origin(const http::Request& request, http::NameValues& headers) {
-  const auto origin = request.header("Origin");
-  if (origin.empty()) return;
-  headers.emplace_back("Access-Control-Allow-Origin", origin);
-  headers.emplace_back("Access-Control-Expose-Headers", "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate");
-  headers.emplace_back("Vary", "Origin");
 }
 
 }  // namespace cove::mcp_http

@@ -16,7 +16,4 @@ Task<> refuse(http::Exchange& exchange, unsigned status, cove::mcp::Fault fault,
 // 202 without a body.
 http::Response taken();
 
-// Adds the CORS headers for a page of an allowed origin. Requests of other origins are refused earlier.
-void allow_origin(const http::Request& request, http::NameValues& headers);
-
 }  // namespace cove::mcp_http

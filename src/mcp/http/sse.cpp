@@ -36,7 +36,6 @@ Task<> Endpoint::events(http::Exchange& exchange) {
   listeners_.emplace(name, listener);
   Following way;
   way.first = fmt::format("event: endpoint\ndata: /message?sessionId={}\n\n", name);
-  allow_origin(exchange.request(), way.headers);
   co_await follow(exchange, listener.stream, std::move(way));
   // With its stream the client is gone.
   listener.peer->cancel_all();
