@@ -30,16 +30,17 @@ class Cells {
     delete globalThis[CALL];
   }
 
-  // The value of the last expression. What is thrown is what the code threw; a SyntaxError has `place`.
-  run(code, file) {
-    return this.evaluate(code, file).catch((thrown) => {
+  // The value of the last expression. What is thrown is what the code threw; a SyntaxError has `place`. `announce` is
+  // called when SIGINT ends the code from then on: the server sends none before.
+  run(code, file, announce) {
+    return this.evaluate(code, file, announce).catch((thrown) => {
       const other = redeclared(thrown, code);
       if (other === null) throw thrown;
-      return this.evaluate(other, file); // nothing of the code has run
+      return this.evaluate(other, file, () => {}); // nothing of the code has run
     });
   }
 
-  evaluate(code, file) {
+  evaluate(code, file, announce) {
     return new Promise((resolve, reject) => {
       const expression = `${withOwnImport(code)}\n//# sourceURL=${file}`;
       const answered = (failed, answer) => {
@@ -52,6 +53,7 @@ class Cells {
       };
       const call = () => {
         delete globalThis[CALL];
+        announce();
         this.session.post('Runtime.evaluate', { expression, replMode: true, objectGroup: 'cell' }, answered);
       };
       Object.defineProperty(globalThis, CALL, { value: call, configurable: true });

@@ -115,9 +115,9 @@ function wanted(value, code) {
   return !(plain && /(}|\bstd(out|err)\.write\([^\n]*\))\s*;?\s*$/.test(code));
 }
 
-async function runCell(code, file) {
+async function runCell(code, file, announce) {
   const before = busy();
-  let value = await cells.run(code, file);
+  let value = await cells.run(code, file, announce);
   const done = quiet(before);
   if (util.types.isPromise(value)) {
     const pending = {};
@@ -133,12 +133,12 @@ async function execute(content) {
   const file = content.file || path.join(process.cwd(), 'main.js');
   const began = Date.now();
   if (!content.silent && content.store_history !== false) count += 1;
-  if (!content.silent) say('execute_input', { execution_count: count });
+  const announce = () => say('execute_input', content.silent ? {} : { execution_count: count });
   setPlace(file);
   process.exitCode = undefined;
   const reply = { status: 'ok', execution_count: count, user_expressions: {}, payload: [] };
   try {
-    const value = await Promise.race([runCell(code, file), new Promise((_, reject) => { fail = reject; })]);
+    const value = await Promise.race([runCell(code, file, announce), new Promise((_, reject) => { fail = reject; })]);
     if (!content.silent && wanted(value, code)) {
       say('execute_result', { data: { 'text/plain': whole(util.inspect(value)) }, metadata: {}, execution_count: count });
     }

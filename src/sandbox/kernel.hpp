@@ -122,6 +122,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   static async::Task<> count(std::shared_ptr<Kernel> self);
   void die();
   void arm(std::chrono::milliseconds left, Reason reason);
+  Result<> send_interrupt();
   std::shared_ptr<Execution> enqueue(ExecutionOrder order, ExecutionLimits limits);
 
   std::shared_ptr<Sandbox> sandbox_;
@@ -140,6 +141,8 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::uint64_t executions_ = 0;
   boost::asio::steady_timer deadline_;
   std::optional<Reason> stopping_;  // why the running one was interrupted
+  bool announced_ = false;          // the interpreter has begun with the running one
+  bool interrupt_due_ = false;      // as soon as it has
   std::string broken_;              // why it had to be ended
   bool counting_ = false;           // what the last one met
   bool ending_ = false;             // it is ended, whatever it does

@@ -68,6 +68,10 @@ void Kernel::on_message(KernelMessage message) {
 }
 
 void Kernel::on_message_of_running(KernelMessage message) {
+  if (!announced_) {
+    announced_ = true;
+    if (std::exchange(interrupt_due_, false)) [[maybe_unused]] const auto sent = process_->signal(SIGINT);
+  }
   if (message.type == "stream") {
     const auto name = text_of(message.content, "name");
     if (name != "stdout" && name != "stderr") return on_protocol_error("a stream of no name");
@@ -197,6 +201,7 @@ void Kernel::run_next() {
   running_ = queue_.front();
   queue_.pop_front();
   state_ = State::busy;
+  announced_ = interrupt_due_ = false;
   running_->begin();
   process_->rebase_counters();
   const json::object message{
@@ -217,7 +222,7 @@ void Kernel::arm(milliseconds left, Reason reason) {
       return;
     }
     self->stopping_ = reason;
-    [[maybe_unused]] const auto sent = self->process_->signal(SIGINT);
+    [[maybe_unused]] const auto sent = self->send_interrupt();
     self->arm(self->running_->order().grace, reason);
   });
 }
@@ -225,6 +230,13 @@ void Kernel::arm(milliseconds left, Reason reason) {
 Result<> Kernel::interrupt() {
   if (state_ == State::dead) return is_dead();
   if (state_ != State::busy) return {};
+  return send_interrupt();
+}
+
+// An interpreter that has not announced the cell yet would take the signal for a late one, meant for the cell before.
+Result<> Kernel::send_interrupt() {
+  interrupt_due_ = running_ && running_->order().op == "execute" && !announced_;
+  if (interrupt_due_) return {};
   return process_->signal(SIGINT);
 }
 

@@ -129,6 +129,20 @@ def test_an_interrupt_ends_a_loop_and_a_sleep_and_leaves_the_state(server, kerne
         assert line.execute("a, b").result == ["(5, 6)"]
 
 
+@pytest.mark.parametrize("language", ["python3", "javascript"])
+@pytest.mark.parametrize("silent", [False, True])
+def test_an_interrupt_that_comes_at_once_is_not_lost(server, language, silent):
+    kernel = server.post("/api/kernels", {"name": language}).json["id"]
+    code = "while True: pass" if language == "python3" else "while (true) {}"
+    with JupyterSocket(server, kernel) as line:
+        for _ in range(20):
+            request = line.send("execute_request", {"code": code, "silent": silent})
+            assert wait_until(lambda: server.get(f"/api/kernels/{kernel}").json["execution_state"] == "busy")
+            assert server.post(f"/api/kernels/{kernel}/interrupt", {}).status == 204
+            assert line.until_idle(request).reply["ename"] in ("KeyboardInterrupt", "Interrupted")
+    assert server.delete(f"/api/kernels/{kernel}").status == 204
+
+
 def test_sessions_come_and_go_with_their_kernels(server):
     made = server.post("/api/sessions", {"path": "demo.ipynb", "type": "notebook", "name": "demo", "kernel": {"name": "python3"}})
     assert made.status == 201, made

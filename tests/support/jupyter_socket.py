@@ -1,6 +1,7 @@
 """A client of Jupyter's WebSocket that sees every message, in any of the three framings."""
 import json
 import struct
+import time
 import uuid
 
 V1 = "v1.kernel.websocket.jupyter.org"
@@ -95,8 +96,9 @@ class JupyterSocket:
 
     def until_idle(self, request, answer=None):
         """What comes of a request, up to its `idle`. `answer` gets input requests."""
-        frames = []
+        frames, until = [], time.monotonic() + 120
         while True:
+            assert time.monotonic() < until, f"no idle after {[f['msg_type'] for f in frames]}"
             frame = self.next()
             assert frame is not None, f"closed after {[f['msg_type'] for f in frames]}"
             if frame["parent_header"].get("msg_id") != request:

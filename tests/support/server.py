@@ -420,6 +420,7 @@ class WebSocket:
 
     def __init__(self, port, path, timeout, headers):
         key = base64.b64encode(os.urandom(16)).decode()
+        self.timeout = timeout
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -484,10 +485,11 @@ class WebSocket:
 
     def read(self):
         """The next message: bytes, or the object of a text message; None when the server closed."""
-        whole, kind = b"", None
+        whole, kind, until = b"", None, time.monotonic() + (self.timeout or 0)
         while True:
             final, opcode, payload = self.read_frame()
             if opcode == self.PING:
+                assert self.timeout is None or time.monotonic() < until, "nothing but pings"
                 self.send_frame(self.PONG, payload)
                 continue
             if opcode == self.PONG:

@@ -90,10 +90,9 @@ class Kernel:
         code, silent = content.get("code") or "", bool(content.get("silent"))
         if not silent and content.get("store_history", True):
             self._count += 1
-        if not silent:
-            self._send("execute_input", {"execution_count": self._count})
         if self._shell is None:
             self._shell = Shell()
+        self._send("execute_input", {} if silent else {"execution_count": self._count})  # from here on it may be interrupted
         status, over = self._shell.run(code)
         if over:
             self._shell = None

@@ -175,8 +175,8 @@ class Kernel:
         code, silent = content.get("code") or "", bool(content.get("silent"))
         count = shell.execution_count
         self.interrupts.expect()
-        if not silent:
-            self.outlet.send("execute_input", {"code": code, "execution_count": count})
+        # The server interrupts a cell only once it is announced, a silent one too: an interrupt that came sooner would be lost.
+        self.outlet.send("execute_input", {} if silent else {"code": code, "execution_count": count})
         colour = content.get("colour")
         shell.colour(self._colour if colour is None else bool(colour))
         shell.allow_stdin = bool(content.get("allow_stdin"))
