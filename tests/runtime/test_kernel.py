@@ -128,7 +128,7 @@ def test_names_of_ours_are_not_among_the_users(shared):
 def test_silent_shows_nothing_and_counts_nothing(shared):
     before = shared.execute("0").reply["execution_count"]
     events = shared.execute("silently = 1\nsilently", silent=True)
-    assert events.kinds == ["execute_reply"]
+    assert events.kinds == ["execute_input", "execute_reply"] and events.of("execute_input") == [{}]  # only that it has begun
     assert shared.execute("silently").of("execute_result")[0]["execution_count"] == before + 1
     assert "silently = 1" not in str(shared.call("history", hist_access_type="tail", n=50))
 
