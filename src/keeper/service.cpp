@@ -13,6 +13,7 @@
 #include "keeper/cgroup_pool.hpp"
 #include "keeper/front_link.hpp"
 #include "keeper/live_limits.hpp"
+#include "keeper/network.hpp"
 #include "keeper/plans.hpp"
 #include "keeper/poller.hpp"
 #include "keeper/sandbox_table.hpp"
@@ -66,6 +67,7 @@ class Service {
   Plans plans_{options_.host, *options_.tree};
   ZygoteGroups zygotes_{options_.zygotes};
   std::map<std::uint32_t, SandboxId> births_;  // pending, by serial
+  NetworkHelpers networks_{poller_};
 };
 
 Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
@@ -171,7 +173,7 @@ Result<> Service::thaw(Sandbox& sandbox) {
 void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {
   using wire::KeeperVerb;
   constexpr auto kOfOne = std::to_array({KeeperVerb::destroy, KeeperVerb::kill, KeeperVerb::pause, KeeperVerb::resume,
-                                         KeeperVerb::inspect, KeeperVerb::relimit});
+                                         KeeperVerb::inspect, KeeperVerb::relimit, KeeperVerb::network});
   const bool of_one = std::ranges::find(kOfOne, request.verb) != kOfOne.end();
   auto* sandbox = of_one ? sandboxes_.find(request.id) : nullptr;
   if (of_one && sandbox == nullptr)
@@ -213,6 +215,10 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
     case KeeperVerb::relimit:
       done = change_limits(*sandbox, *options_.tree, request);
       if (done) sandbox->locks = plans_.locks(request, *sandbox);  // of what is born into it from now on
+      break;
+    case KeeperVerb::network:
+      done = fds.size() == 2 ? networks_.start(sandbox->process.pidfd.get(), std::move(fds[0]), std::move(fds[1]))
+                             : fail(Errc::invalid, "a descriptor is missing");
       break;
     case KeeperVerb::inspect:
       break;
@@ -347,6 +353,7 @@ void Service::handle(Poller::Event event) {
     while (auto request = front_.receive()) handle(request->record, std::move(request->fds));
     return;
   }
+  if (event.source == Poller::Source::network) return networks_.reap();
   auto* sandbox = sandboxes_.find(event.sandbox);
   if (sandbox == nullptr) return;
   if (event.source == Poller::Source::report && sandbox->process.report) read_report(*sandbox);
