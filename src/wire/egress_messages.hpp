@@ -33,7 +33,9 @@ struct EgressReply {
   std::uint32_t serial = 0;  // 0 when unasked
   SandboxId id;
   std::uint16_t reserved = 0;
-  std::uint32_t text_size = 0;  // bytes that follow: with `failed` one sentence; with `decided` and `inspected` JSON
+  // Bytes that follow: with `failed` one sentence; with `decided` one audit record; with `done` of open and change {"ca":"PEM"}, if the policy has
+  // headers, else nothing. With `inspected`, which has no bound worth stating, the JSON comes in a memfd beside the record and this is its size.
+  std::uint32_t text_size = 0;
 };
 inline constexpr std::uint32_t kMaxEgressText = 8192;
 
