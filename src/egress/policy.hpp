@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "outbound/network.hpp"
 
 namespace cove::egress {
 
-// none: no way out. allow: what a rule allows. open ("public" on the wire): every public address and name that no rule denies.
+// none: no way out. allow: what a rule allows. open ("public" on the wire): every public address and name that no rule
+// denies.
 enum class Mode : std::uint8_t { none, allow, open };
+std::string_view word_of(Mode mode);
 
 struct PortRange {
   std::uint16_t first = 0;
@@ -23,12 +26,7 @@ struct PortRange {
   bool operator==(const PortRange&) const = default;
 };
 
-struct Network {
-  boost::asio::ip::address address;  // the bits below the prefix are 0; never an IPv4 address mapped into IPv6
-  int prefix = 0;
-  [[nodiscard]] bool contains(const boost::asio::ip::address& other) const;
-  bool operator==(const Network&) const = default;
-};
+using outbound::Network;
 
 // What one entry of a list matches: a name, every name below one, or a network; all ports unless some are given.
 struct Target {
@@ -42,9 +40,15 @@ struct Target {
   [[nodiscard]] bool matches_name(std::string_view canonical) const;
   bool operator==(const Target&) const = default;
 };
-// "example.com", "*.example.com:443", "10.0.0.0/8:80,8000-8100", "[2001:db8::/32]:443", "192.0.2.7". The error says which part is wrong.
+// "example.com", "*.example.com:443", "10.0.0.0/8:80,8000-8100", "[2001:db8::/32]:443", "192.0.2.7". The error says
+// which part is wrong.
 Result<Target> parse_target(std::string_view text);
 std::string text_of(const Target& target);
+// "443", "80,8000-8100"; "*" means every port. Sorted and merged.
+Result<std::vector<PortRange>> parse_ports(std::string_view text);
+std::string text_of(const std::vector<PortRange>& ports);
+// Sorted, disjoint; empty if they are all ports.
+void merge_ports(std::vector<PortRange>& ranges);
 
 // A header that egress adds to requests for a name. `value` never leaves the server but towards that name.
 struct HeaderRule {
@@ -57,33 +61,34 @@ struct HeaderRule {
 
 // 0: no bound of its own.
 struct Caps {
-  std::uint32_t connections = 256;         // at once
+  std::uint32_t connections = 256;  // at once
   std::uint32_t connections_per_second = 200;
-  std::uint64_t bytes = 0;                 // both directions, in all, for the sandbox's life under this policy
-  std::uint64_t bytes_per_second = 0;      // both directions
+  std::uint64_t bytes = 0;             // both directions, in all, for the sandbox's life under this policy
+  std::uint64_t bytes_per_second = 0;  // both directions
   bool operator==(const Caps&) const = default;
 };
 
 struct Policy {
   Mode mode = Mode::none;
   std::vector<Target> allow;
-  std::vector<Target> deny;     // wins over `allow`
+  std::vector<Target> deny;  // wins over `allow`
   std::vector<HeaderRule> headers;
   Caps caps;
-  bool learn = false;           // allows what the mode `open` would, records it, and proposes a list
-  bool check_sni = true;        // a TLS client hello that names another host than the one that was meant is refused
+  bool learn = false;     // allows what the mode `open` would, records it, and proposes a list
+  bool check_sni = true;  // a TLS client hello that names another host than the one that was meant is refused
   bool operator==(const Policy&) const = default;
 };
 
-inline constexpr std::size_t kMaxRules = 1024;     // of allow and deny together
-inline constexpr std::size_t kMaxNetworks = 256;   // of those, networks
+inline constexpr std::size_t kMaxRules = 1024;    // of allow and deny together
+inline constexpr std::size_t kMaxNetworks = 256;  // of those, networks
 inline constexpr std::size_t kMaxHeaders = 32;
 inline constexpr std::size_t kMaxPortGroups = 15;
 
 // From and to the JSON of the API:
 //   {"mode":"allow","allow":["example.com:443"],"deny":[],"headers":[{"host":"api.example.com","ports":"443","header":"authorization","value":"…"}],
 //    "caps":{"connections":…,"connectionsPerSecond":…,"bytes":…,"bytesPerSecond":…},"learn":false,"checkSni":true}
-// A policy may also be a plain string, the mode. Errors name the field: "network.allow[3]: …".
+// A policy may also be a plain string, the mode, or null: none. Without a mode it is "allow" if something is listed.
+// Fields that are not known are refused. Errors name the field: "network.allow[3]: …".
 Result<Policy> parse_policy(const boost::json::value& value, std::string_view field);
 enum class Secrets : std::uint8_t { hidden, shown };
 boost::json::object to_json(const Policy& policy, Secrets secrets);
@@ -97,7 +102,8 @@ struct Decision {
 Decision decide_name(const Policy& policy, std::string_view name, std::optional<std::uint16_t> port);
 // An address that was dialled as such.
 Decision decide_address(const Policy& policy, const boost::asio::ip::address& address, std::uint16_t port);
-// An address that an allowed name has: refused unless it is public and not this machine's, or a network of `allow` lists it with the port.
+// An address that an allowed name has: refused unless it is public and not this machine's, or a network of `allow`
+// lists it with the port.
 Decision decide_resolved(const Policy& policy, const boost::asio::ip::address& address, std::uint16_t port);
 // The targets of `allow` that are not public: only who operates the server may list them.
 std::vector<std::string> private_targets(const Policy& policy);

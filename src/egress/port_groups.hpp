@@ -9,10 +9,11 @@
 
 namespace cove::egress {
 
-// Names are answered with addresses of 198.18.0.0/16, which mean nothing outside of one sandbox. So that a port that is not allowed for a name
-// fails in the sandbox's own kernel, at once and as unreachable, that range is cut into sixteen blocks (/20): names whose allowed ports are
-// the same share a block, and the kernel is told the ports of each block. Block 15 is for names that several rules with different ports match:
-// there the kernel lets every port of those rules pass, and egress refuses the rest.
+// Names are answered with addresses of 198.18.0.0/16, which mean nothing outside of one sandbox. So that a port that is
+// not allowed for a name fails in the sandbox's own kernel, at once and as unreachable, that range is cut into sixteen
+// blocks (/20): names whose allowed ports are the same share a block, and the kernel is told the ports of each block.
+// Block 15 is for names that several rules with different ports match: there the kernel lets every port of those rules
+// pass, and egress refuses the rest.
 inline constexpr std::uint32_t kSyntheticBase = 0xC6120000;  // 198.18.0.0
 inline constexpr int kBlockPrefix = 20;
 inline constexpr std::uint32_t kBlockSize = 4096;

@@ -12,8 +12,8 @@ struct ServiceOptions {
   std::string ca_file;   // certificates that upstream servers are verified with; empty: the system's
 };
 
-// The whole life of the egress process: serves until the front is gone. Called after privileges were dropped; closes itself in with Landlock and seccomp-free rlimits
-// as far as the host allows. Returns the exit status.
+// The whole life of the egress process: serves until the front is gone. Called after privileges were dropped; closes
+// itself in with Landlock and seccomp-free rlimits as far as the host allows. Returns the exit status.
 int serve(ServiceOptions options);
 
 }  // namespace cove::egress

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -19,6 +21,7 @@
 #include "sys/process.hpp"
 #include "sys/record.hpp"
 #include "sys/redirects.hpp"
+#include "sys/way_rules.hpp"
 #include "wire/network_records.hpp"
 
 namespace cove::keeper {
@@ -26,10 +29,6 @@ namespace {
 
 constexpr unsigned kSeconds = 10;  // after which a helper that hangs is killed
 constexpr int kBacklog = 256;
-
-int family_of(const wire::NetworkTarget& target) {
-  return target.family == 4 ? AF_INET : AF_INET6;
-}
 
 Result<wire::NetworkOrder> read_order(int memfd) {
   wire::NetworkOrder order;
@@ -43,24 +42,64 @@ Result<wire::NetworkOrder> read_order(int memfd) {
   return order;
 }
 
-std::set<sys::LocalRoute> routes_of(const wire::NetworkOrder& order) {
+// What the kernel of the sandbox is told besides the redirects.
+struct Ways {
   std::set<sys::LocalRoute> routes;
+  std::set<sys::WayRule> rules;
+};
+
+bool has_ipv6() {
+  return static_cast<bool>(UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+}
+
+// Of a rule, 0 and 65535 are no ports. A range that covers everything between is any port.
+sys::WayRule opening_of(const wire::NetworkTarget& target, std::uint8_t family) {
+  sys::WayRule rule{.family = family, .prefix = target.prefix, .protocol = IPPROTO_TCP, .address = target.address};
+  if (target.first_port <= 1 && target.last_port >= 65534) return rule;
+  rule.first_port = std::clamp<std::uint16_t>(target.first_port, 1, 65534);
+  rule.last_port = std::clamp<std::uint16_t>(target.last_port, 1, 65534);
+  return rule;
+}
+
+void add_common_rules(Ways& ways, std::uint8_t family, wire::NetworkDns dns) {
+  using Kind = sys::WayRule::Kind;
+  ways.rules.insert({.kind = Kind::wall, .family = family});
+  if (dns != wire::NetworkDns::every_address || family != AF_INET) return;
+  ways.rules.insert({.kind = Kind::opening,
+                     .family = family,
+                     .protocol = IPPROTO_UDP,
+                     .first_port = sys::kDnsPort,
+                     .last_port = sys::kDnsPort});
+}
+
+bool closes_everything(const wire::NetworkOrder& order) {
+  return order.count == 0 && order.sockets == wire::NetworkSockets::none;
+}
+
+Ways ways_of(const wire::NetworkOrder& order) {
+  Ways ways;
+  const bool six = has_ipv6();
   for (const auto& target : std::span(order.targets).first(order.count)) {
-    sys::LocalRoute route{.family = static_cast<std::uint8_t>(family_of(target)),
-                          .prefix = target.prefix,
-                          .kind = target.kind == wire::NetworkKind::opening ? sys::LocalRoute::Kind::local
-                                                                            : sys::LocalRoute::Kind::excepted,
-                          .address = target.address};
-    routes.insert(route);
+    const auto family = static_cast<std::uint8_t>(target.family == 4 ? AF_INET : AF_INET6);
+    if (family == AF_INET6 && !six) continue;
+    const bool opening = target.kind == wire::NetworkKind::opening;
+    ways.routes.insert({.family = family,
+                        .prefix = target.prefix,
+                        .kind = opening ? sys::LocalRoute::Kind::local : sys::LocalRoute::Kind::excepted,
+                        .address = target.address});
+    if (opening) ways.rules.insert(opening_of(target, family));
   }
-  return routes;
+  if (closes_everything(order)) return ways;
+  add_common_rules(ways, AF_INET, order.dns);
+  if (six) add_common_rules(ways, AF_INET6, order.dns);
+  return ways;
 }
 
 std::vector<sys::Redirect> redirects_of(const wire::NetworkOrder& order) {
   std::vector<sys::Redirect> redirects;
   for (const auto& target : std::span(order.targets).first(order.count)) {
     if (target.kind != wire::NetworkKind::opening) continue;
-    redirects.push_back({.family = static_cast<std::uint8_t>(family_of(target)),
+    redirects.push_back({.family = static_cast<std::uint8_t>(target.family == 4 ? AF_INET : AF_INET6),
                          .prefix = target.prefix,
                          .first_port = target.first_port,
                          .last_port = target.last_port,
@@ -69,37 +108,44 @@ std::vector<sys::Redirect> redirects_of(const wire::NetworkOrder& order) {
   return redirects;
 }
 
-bool has_ipv6() {
-  return static_cast<bool>(UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-}
+// Removes or adds what it remembers, in the opposite order, unless told to keep it.
+class Undo {
+ public:
+  void remember(std::function<void()> step) { steps_.push_back(std::move(step)); }
+  void keep() { steps_.clear(); }
+  ~Undo() {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) (*step)();
+  }
 
-// New routes first and old ones last, with the rules in between, which change at once: what is allowed before and after is never cut off, and a failure
-// leaves everything as it was.
+ private:
+  std::vector<std::function<void()>> steps_;
+};
+
+// New routes and rules first and old ones last, with the redirects in between, which change at once: what is allowed
+// before and after is never cut off, and a failure leaves everything as it was.
 Result<> change_ways(const wire::NetworkOrder& order) {
-  COVE_TRY(const auto before, sys::local_routes());
-  auto wanted = routes_of(order);
-  if (!has_ipv6()) std::erase_if(wanted, [](const auto& route) { return route.family == AF_INET6; });
-  std::vector<sys::LocalRoute> added;
-  const auto undo = [&] {
-    for (const auto& route : added) [[maybe_unused]] const auto removed = sys::remove_local_route(route);
-  };
-  for (const auto& route : wanted) {
-    if (before.contains(route)) continue;
-    if (auto done = sys::add_local_route(route); !done) {
-      undo();
-      return done;
-    }
-    added.push_back(route);
+  COVE_TRY(const auto routes_before, sys::local_routes());
+  COVE_TRY(const auto rules_before, sys::way_rules());
+  const auto wanted = ways_of(order);
+  Undo undo;
+  for (const auto& route : wanted.routes) {
+    if (routes_before.contains(route)) continue;
+    COVE_CHECK(sys::add_local_route(route));
+    undo.remember([route] { [[maybe_unused]] const auto removed = sys::remove_local_route(route); });
   }
-  const bool nothing = order.count == 0 && order.sockets == wire::NetworkSockets::none;
+  for (const auto& rule : wanted.rules) {
+    if (rules_before.contains(rule)) continue;
+    COVE_CHECK(sys::add_way_rule(rule));
+    undo.remember([rule] { [[maybe_unused]] const auto removed = sys::remove_way_rule(rule); });
+  }
   const auto dns = order.dns == wire::NetworkDns::every_address ? sys::DnsRedirect::yes : sys::DnsRedirect::no;
-  if (auto done = nothing ? sys::remove_redirects() : sys::set_redirects(redirects_of(order), dns); !done) {
-    undo();
-    return done;
+  COVE_CHECK(closes_everything(order) ? sys::remove_redirects() : sys::set_redirects(redirects_of(order), dns));
+  undo.keep();
+  for (const auto& rule : rules_before) {
+    if (!wanted.rules.contains(rule)) COVE_CHECK(sys::remove_way_rule(rule));
   }
-  for (const auto& route : before) {
-    if (wanted.contains(route)) continue;
-    COVE_CHECK(sys::remove_local_route(route));
+  for (const auto& route : routes_before) {
+    if (!wanted.routes.contains(route)) COVE_CHECK(sys::remove_local_route(route));
   }
   return {};
 }
@@ -213,7 +259,8 @@ Result<> NetworkHelpers::start(int init_pidfd, UniqueFd order, UniqueFd answer) 
 void NetworkHelpers::reap() {
   for (auto one = running_.begin(); one != running_.end();) {
     siginfo_t info{};
-    const bool ended = ::waitid(P_PIDFD, static_cast<id_t>(one->get()), &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0;
+    const bool ended =
+        ::waitid(P_PIDFD, static_cast<id_t>(one->get()), &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0;
     if (ended) poller_.remove(one->get());
     one = ended ? running_.erase(one) : std::next(one);
   }

@@ -9,8 +9,8 @@
 
 namespace cove::keeper {
 
-// The processes that change the network of a sandbox: each enters its network namespace, which nobody can leave again, does as it is told, sends the
-// sockets it made there, and ends.
+// The processes that change the network of a sandbox: each enters its network namespace, which nobody can leave again,
+// does as it is told, sends the sockets it made there, and ends.
 class NetworkHelpers {
  public:
   explicit NetworkHelpers(Poller& poller) : poller_(poller) {}

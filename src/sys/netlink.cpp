@@ -58,7 +58,8 @@ void NetlinkMessage::put_be32(std::uint16_t type, std::uint32_t value) {
   put_u32(type, htonl(value));
 }
 
-NetlinkMessage::Nest::Nest(NetlinkMessage& message, std::uint16_t type) : message_(message), at_(message.bytes_.size()) {
+NetlinkMessage::Nest::Nest(NetlinkMessage& message, std::uint16_t type)
+    : message_(message), at_(message.bytes_.size()) {
   message_.put(type | NLA_F_NESTED, {});
 }
 
@@ -91,7 +92,8 @@ Result<> NetlinkSocket::transact(const NetlinkMessage& message, std::string_view
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno(errno, "{}", what);
     auto rest = static_cast<unsigned>(n);
-    for (const auto* one = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(one, rest); one = NLMSG_NEXT(one, rest)) {
+    for (const auto* one = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(one, rest);
+         one = NLMSG_NEXT(one, rest)) {
       if (one->nlmsg_type != NLMSG_ERROR) continue;
       const auto* error = static_cast<const nlmsgerr*>(NLMSG_DATA(one));
       if (error->error == 0) {
@@ -106,7 +108,8 @@ Result<> NetlinkSocket::transact(const NetlinkMessage& message, std::string_view
   return refused != 0 ? fail_errno(refused, "{}", what) : Result<>();
 }
 
-Result<> NetlinkSocket::dump(const NetlinkMessage& message, const std::function<void(std::span<const std::byte>)>& each) {
+Result<> NetlinkSocket::dump(const NetlinkMessage& message,
+                             const std::function<void(std::span<const std::byte>)>& each) {
   const auto bytes = message.bytes();
   if (::send(socket_.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return fail_errno(errno, "ask by netlink");
@@ -116,7 +119,8 @@ Result<> NetlinkSocket::dump(const NetlinkMessage& message, const std::function<
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno(errno, "read from netlink");
     auto rest = static_cast<unsigned>(n);
-    for (const auto* one = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(one, rest); one = NLMSG_NEXT(one, rest)) {
+    for (const auto* one = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(one, rest);
+         one = NLMSG_NEXT(one, rest)) {
       if (one->nlmsg_type == NLMSG_DONE) return {};
       if (one->nlmsg_type == NLMSG_ERROR)
         return fail_errno(-static_cast<const nlmsgerr*>(NLMSG_DATA(one))->error, "ask by netlink");

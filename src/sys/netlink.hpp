@@ -14,6 +14,13 @@
 
 namespace cove::sys {
 
+// Who made a route or a rule: a number that no routing program has.
+inline constexpr std::uint8_t kMadeByUs = 199;
+// Of AF_INET and AF_INET6.
+constexpr std::size_t address_size(std::uint8_t family) {
+  return family == 2 ? 4 : 16;
+}
+
 // One netlink message, or several in a row, as bytes.
 class NetlinkMessage {
  public:

@@ -232,7 +232,8 @@ Result<> set_redirects(std::span<const Redirect> redirects, DnsRedirect dns) {
     });
   }
   if (dns == DnsRedirect::yes) {
-    batch.add_rule(kWay, [](Batch& rule) { rule.match_port(IPPROTO_UDP, kDnsPort, kDnsPort), rule.redirect(kDnsPort); });
+    batch.add_rule(kWay,
+                   [](Batch& rule) { rule.match_port(IPPROTO_UDP, kDnsPort, kDnsPort), rule.redirect(kDnsPort); });
   }
   batch.add_chain(kWall, "filter", 0);
   accept_loopback(batch, kWall);

@@ -21,10 +21,13 @@ struct Redirect {
 inline constexpr std::uint16_t kRelayPort = 1008;
 inline constexpr std::uint16_t kDnsPort = 53;
 
-enum class DnsRedirect : std::uint8_t { no, yes };  // UDP to port 53 of any address goes to port 53 of the loopback address
+enum class DnsRedirect : std::uint8_t {
+  no,
+  yes
+};  // UDP to port 53 of any address goes to port 53 of the loopback address
 
-// Replaces the nftables rules of the caller's network namespace in one transaction: either all of them hold or those before. What is neither
-// redirected nor for the loopback address itself is rejected as unreachable.
+// Replaces the nftables rules of the caller's network namespace in one transaction: either all of them hold or those
+// before. What is neither redirected nor for the loopback address itself is rejected as unreachable.
 Result<> set_redirects(std::span<const Redirect> redirects, DnsRedirect dns);
 // No rules at all.
 Result<> remove_redirects();

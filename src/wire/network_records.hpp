@@ -9,7 +9,8 @@
 
 namespace cove::wire {
 
-// What the keeper is told about the network of one sandbox (KeeperVerb::network), and what comes back. Of fixed size, as everything the keeper reads.
+// What the keeper is told about the network of one sandbox (KeeperVerb::network), and what comes back. Of fixed size,
+// as everything the keeper reads.
 
 enum class NetworkKind : std::uint8_t { opening, closed };
 
@@ -37,8 +38,8 @@ struct NetworkOrder {
   std::array<NetworkTarget, kMaxNetworkTargets> targets = {};
 };
 
-// The descriptors beside it, in this order: relay over IPv4 and IPv6 (left out where the kernel has none), DNS over UDP and TCP, proxy (left out
-// where the port is taken inside).
+// The descriptors beside it, in this order: relay over IPv4 and IPv6 (left out where the kernel has none), DNS over UDP
+// and TCP, proxy (left out where the port is taken inside).
 struct NetworkAnswer {
   std::uint32_t done = 0;
   std::uint32_t has_relay6 = 0;

@@ -17,6 +17,7 @@
 #include "sys/local_routes.hpp"
 #include "sys/loopback.hpp"
 #include "sys/redirects.hpp"
+#include "sys/way_rules.hpp"
 
 namespace cove::sys {
 namespace {
@@ -53,12 +54,27 @@ TEST(NetworkOfASandbox, OpensWhatIsListedAndNothingElse) {
   const int failed = in_own_network([] {
     UniqueFd relay(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto own = at("127.0.0.1", kRelayPort);
-    if (::bind(relay.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0 || ::listen(relay.get(), 8) != 0) return 1;
+    if (::bind(relay.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0 || ::listen(relay.get(), 8) != 0)
+      return 1;
     if (connect_to("198.18.0.1", 443) != ENETUNREACH) return 2;
     const LocalRoute route{.family = AF_INET, .prefix = 20, .address = kSynthetic};
     const LocalRoute except{.family = AF_INET, .prefix = 24, .kind = LocalRoute::Kind::excepted, .address = kInside};
     if (!add_local_route(route) || !add_local_route(except)) return 3;
-    const Redirect redirect{.family = AF_INET, .prefix = 20, .first_port = 443, .last_port = 444, .address = kSynthetic};
+    using Kind = WayRule::Kind;
+    const std::vector<WayRule> rules{{.kind = Kind::opening,
+                                      .family = AF_INET,
+                                      .prefix = 20,
+                                      .protocol = IPPROTO_TCP,
+                                      .first_port = 443,
+                                      .last_port = 444,
+                                      .address = kSynthetic},
+                                     {.kind = Kind::wall, .family = AF_INET}};
+    for (const auto& rule : rules) {
+      if (!add_way_rule(rule)) return 20;
+    }
+    if (const auto there = way_rules(); !there || *there != std::set(rules.begin(), rules.end())) return 21;
+    const Redirect redirect{
+        .family = AF_INET, .prefix = 20, .first_port = 443, .last_port = 444, .address = kSynthetic};
     if (!set_redirects(std::span(&redirect, 1), DnsRedirect::no)) return 4;
     UniqueFd client;
     if (connect_to("198.18.0.1", 443, &client) != 0) return 5;
