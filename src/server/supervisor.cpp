@@ -27,6 +27,7 @@
 #include "listeners/socket.hpp"
 #include "oauth/signing_key.hpp"
 #include "server/builders.hpp"
+#include "server/egress_process.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/front_home.hpp"
@@ -73,10 +74,12 @@ class Supervisor {
     UniqueFd listener;
     UniqueFd control;
     UniqueFd lock;
+    UniqueFd egress;
     std::vector<UniqueFd> sandbox_listeners;  // as listeners_
   };
   [[noreturn]] void become_front(FrontEnds ends);
   Result<> replace_keeper();
+  Result<> replace_egress();
   Result<> pass_on_configuration();
   Result<> pass_on(wire::SupervisorWord word, int descriptor) const;
   void reap();
@@ -100,6 +103,7 @@ class Supervisor {
   UniqueFd control_;
   std::optional<int> front_status_;
   Builders builders_;
+  EgressProcess egress_;
   bool asked_to_stop_ = false;
   const pid_t self_ = ::getpid();
 };
@@ -202,8 +206,8 @@ void Supervisor::become_front(FrontEnds ends) {
   const auto path = home_->enter();
   if (!path) ::_exit(1);
   const auto link = keeper_->link().release();
-  std::vector<int> kept{ends.listener.get(), link.get(),        ends.control.get(),
-                        ends.lock.get(),     log_.sink()->fd(), files_.get()};
+  std::vector<int> kept{ends.listener.get(), link.get(),   ends.control.get(), ends.lock.get(),
+                        log_.sink()->fd(),   files_.get(), ends.egress.get()};
   const auto own = kept.size();
   for (const auto& listener : ends.sandbox_listeners) kept.push_back(listener.get());
   if (!keep_only(kept)) ::_exit(1);
@@ -226,6 +230,7 @@ void Supervisor::become_front(FrontEnds ends) {
                        .supervisor = UniqueFd(5),
                        .log = UniqueFd(7),
                        .files = files_ ? UniqueFd(8) : UniqueFd(),
+                       .egress = UniqueFd(9),
                        .directory = *path,
                        .needs_keys = needs_keys_,
                        .token_keys = token_keys_,
@@ -247,9 +252,11 @@ Result<> Supervisor::start_front() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
   control_.reset(ends[0]);
-  FrontEnds theirs{.listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}, .sandbox_listeners = {}};
+  FrontEnds theirs{
+      .listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}, .egress = {}, .sandbox_listeners = {}};
   COVE_TRY(theirs.sandbox_listeners, listeners::listen_on_all(listeners_, kPortPatience));
   COVE_TRY(theirs.lock, lock_state(config_.state_dir, "front.lock"));
+  COVE_TRY(theirs.egress, egress_.start(config_, *home_));
   auto clone = sys::clone_process({});
   if (clone.pid < 0) return fail_errno(errno, "start the front");
   if (clone.pid == 0) become_front(std::move(theirs));
@@ -272,6 +279,13 @@ Result<> Supervisor::replace_keeper() {
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
   return pass_on(wire::SupervisorWord::keeper, link.get());
+}
+
+// What was open in the one before is opened in this one by the front.
+Result<> Supervisor::replace_egress() {
+  log_.warn("egress process died: starting another");
+  COVE_TRY(const auto link, egress_.start(config_, *home_));
+  return pass_on(wire::SupervisorWord::egress, link.get());
 }
 
 // The front may not be allowed to read the file, so it is sent the contents.
@@ -298,6 +312,7 @@ void Supervisor::reap() {
     int status = 0;
     ::waitpid(info.si_pid, &status, 0);
     builders_.forget(info.si_pid);
+    if (info.si_pid == egress_.pid()) egress_.forget();
     if (info.si_pid == front_) front_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 }
@@ -355,6 +370,9 @@ Result<int> Supervisor::run() {
       pass_on_signals();
       receive_from_front();
       reap();
+      if (!front_status_ && egress_.pid() < 0 && !asked_to_stop_) {
+        if (auto replaced = replace_egress(); !replaced) log_.error(replaced.error().message);
+      }
       if (front_status_ || keeper_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.
       for (int i = 0; i < (asked_to_stop_ ? 50 : 1) && !front_status_; ++i) {
