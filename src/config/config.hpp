@@ -267,8 +267,10 @@ struct Dependencies {
 };
 
 // The way out of sandboxes for which nothing else was asked, and what policies may say.
+enum class NetworkMode { none, allow, everything };
+
 struct Network {
-  std::string mode;                // none, allow or public
+  NetworkMode mode = NetworkMode::none;
   std::vector<std::string> allow;  // of the mode allow, and private ones of the mode public
   std::vector<std::string> deny;
   std::vector<std::string> reach;  // private targets that every tenant's policy may list

@@ -24,7 +24,8 @@ sandbox::Registry::Options registry_options(const FrontOptions& options, const c
 }
 
 network::Networks::Options network_options(const config::Live& config) {
-  return {.usual = [&config] { return usual_policy(*config()); },
+  return {.usual = [&config] { return usual_policy(*config()).value_or(egress::Policy()); }  // checked when it was read
+          ,
           .log_size = [&config] { return static_cast<std::size_t>(config->network.log_records); }};
 }
 

@@ -33,6 +33,7 @@
 #include "server/front_home.hpp"
 #include "server/kept_descriptors.hpp"
 #include "server/log.hpp"
+#include "server/service_options.hpp"
 #include "server/state_lock.hpp"
 #include "server/stored_keys.hpp"
 #include "sys/privilege.hpp"
@@ -132,6 +133,7 @@ Result<> Supervisor::prepare() {
   const UmaskScope umask(022);
   if (config_.state_dir.empty())
     return fail(Errc::invalid, "this user has no home directory to keep state in: give --state-dir or set HOME");
+  COVE_TRY([[maybe_unused]] const auto policy, usual_policy(config_));
   COVE_CHECK(make_state_directory(config_.state_dir));
   COVE_TRY(lock_, lock_state(config_.state_dir, "lock"));
   // The address of a private server that was killed (cli/mcp/private_server.cpp).
