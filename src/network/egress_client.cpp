@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/io.hpp"
 #include "sys/record.hpp"
 
 namespace cove::network {
@@ -16,6 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{10};
+constexpr std::size_t kMaxText = 4U << 20;
 
 }  // namespace
 
@@ -42,22 +44,25 @@ async::Task<> EgressClient::listen() {
   std::array<char, sizeof(wire::EgressReply) + wire::kMaxEgressText> buffer;
   while (mine == readiness_ && co_await mine->readable()) {
     while (mine == readiness_) {
-      const auto n = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+      UniqueFd memory;
+      const auto n = sys::receive_record(socket_.get(), std::as_writable_bytes(std::span(buffer)), memory);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) break;
       if (n <= 0) {
         lose();
         break;
       }
-      take({buffer.data(), static_cast<std::size_t>(n)});
+      take({buffer.data(), static_cast<std::size_t>(n)}, std::move(memory));
     }
   }
 }
 
-void EgressClient::take(std::string_view message) {
+// A long text comes in memory of its own.
+void EgressClient::take(std::string_view message, UniqueFd memory) {
   wire::EgressReply reply;
   if (message.size() < sizeof reply) return;
   std::memcpy(&reply, message.data(), sizeof reply);
-  const auto text = message.substr(sizeof reply);
+  std::string text(message.substr(sizeof reply));
+  if (memory) text = read_all(memory.get(), kMaxText).value_or("");
   if (text.size() != reply.text_size) return;
   if (reply.word == wire::EgressWord::decided) return on_decided_(reply.id, text);
   const auto found = pending_.find(reply.serial);
@@ -65,9 +70,9 @@ void EgressClient::take(std::string_view message) {
   const auto pending = std::move(found->second);
   pending_.erase(found);
   if (reply.word == wire::EgressWord::failed)
-    pending->answer.emplace(fail(Errc::conflict, std::string(text)));
+    pending->answer.emplace(fail(Errc::conflict, text));
   else
-    pending->answer.emplace(std::string(text));
+    pending->answer.emplace(text);
   pending->answered.notify_all();
 }
 

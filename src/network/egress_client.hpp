@@ -43,7 +43,7 @@ class EgressClient {
     async::Signal answered;
   };
   async::Task<> listen();
-  void take(std::string_view message);
+  void take(std::string_view message, UniqueFd memory);
   void lose();
 
   boost::asio::any_io_executor executor_;
