@@ -70,7 +70,8 @@ void Kernel::on_message(KernelMessage message) {
 void Kernel::on_message_of_running(KernelMessage message) {
   if (!announced_) {
     announced_ = true;
-    if (std::exchange(interrupt_due_, false)) [[maybe_unused]] const auto sent = process_->signal(SIGINT);
+    if (std::exchange(interrupt_due_, false)) [[maybe_unused]]
+      const auto sent = process_->signal(SIGINT);
   }
   if (message.type == "stream") {
     const auto name = text_of(message.content, "name");
