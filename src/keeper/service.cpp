@@ -42,8 +42,6 @@ class Service {
   Result<> birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams);
   Result<> adopt_sandbox(const wire::KeeperRequest& request);
   Result<> sweep();
-  Result<> freeze(Sandbox& sandbox, std::chrono::milliseconds lease);
-  Result<> thaw(Sandbox& sandbox);
 
   // Events.
   void handle(Poller::Event event);
@@ -155,21 +153,6 @@ Result<> Service::sweep() {
   return {};
 }
 
-Result<> Service::freeze(Sandbox& sandbox, std::chrono::milliseconds lease) {
-  const auto frozen =
-      sandbox.cgroup ? sandbox.cgroup->freeze() : fail(Errc::unsupported, "there is no control group that can freeze");
-  sandbox.frozen = frozen.has_value();
-  sandbox.lease_until = Clock::now() + lease;
-  return frozen;
-}
-
-Result<> Service::thaw(Sandbox& sandbox) {
-  const auto thawed =
-      sandbox.cgroup ? sandbox.cgroup->thaw() : fail(Errc::unsupported, "there is no control group that can freeze");
-  sandbox.frozen = sandbox.frozen && !thawed;
-  return thawed;
-}
-
 void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {
   using wire::KeeperVerb;
   constexpr auto kOfOne = std::to_array({KeeperVerb::destroy, KeeperVerb::kill, KeeperVerb::pause, KeeperVerb::resume,
@@ -207,10 +190,10 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       if (request.root != 0) zygotes_.retire(request.root);
       break;
     case KeeperVerb::pause:
-      done = freeze(*sandbox, std::chrono::milliseconds(request.lease_millis));
+      done = sandbox->freeze(std::chrono::milliseconds(request.lease_millis));
       break;
     case KeeperVerb::resume:
-      done = thaw(*sandbox);
+      done = sandbox->thaw();
       break;
     case KeeperVerb::relimit:
       done = change_limits(*sandbox, *options_.tree, request);

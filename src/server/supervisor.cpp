@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -25,7 +24,6 @@
 #include "config/value.hpp"
 #include "keeper/abandoned.hpp"
 #include "listeners/socket.hpp"
-#include "oauth/signing_key.hpp"
 #include "server/builders.hpp"
 #include "server/egress_process.hpp"
 #include "server/file_directory.hpp"
@@ -33,6 +31,7 @@
 #include "server/front_home.hpp"
 #include "server/kept_descriptors.hpp"
 #include "server/log.hpp"
+#include "server/own_process.hpp"
 #include "server/service_options.hpp"
 #include "server/state_lock.hpp"
 #include "server/stored_keys.hpp"
@@ -49,7 +48,6 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds kPortPatience{5};  // for the server before us to give up its port
 constexpr std::uint32_t kDeviceSets = 64;
-constexpr int kServerNice = -5;
 constexpr milliseconds kKeeperPatience{2000};  // for a keeper without its front to leave, or to say that it stays
 // The supervisor gives up after this many fronts in a row that lived this briefly.
 constexpr int kMaxQuickDeaths = 5;
@@ -145,27 +143,13 @@ Result<> Supervisor::prepare() {
     listeners_.push_back(std::move(listener));
   }
   COVE_CHECK(look_at_keys());
-  if (config_.oauth.configured()) {
-    COVE_TRY(token_keys_, read_file_at(AT_FDCWD, config_.oauth.keys_file));
-    if (const auto keys = oauth::read_key_set(token_keys_); !keys)
-      return fail(Errc::invalid, fmt::format("oauth.keys_file {}: {}", config_.oauth.keys_file, keys.error().message));
-  }
+  COVE_TRY(token_keys_, read_token_keys(config_));
   // The default directory is inside the front's, and the front makes it.
   if (!config_.files.directory.empty()) {
     COVE_TRY(files_, open_file_directory(config_.files.directory, home_->owner()));
   }
 
-  // The server's own processes come before whatever runs in sandboxes, which lose this priority (jail::reset_process).
-  // Without root the call fails, and all are equal.
-  ::setpriority(PRIO_PROCESS, 0, kServerNice);
-  // Sandboxes of a keeper that died become our children, so that they are reaped.
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  sigset_t handled;
-  ::sigemptyset(&handled);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&handled, number);
-  ::sigprocmask(SIG_BLOCK, &handled, nullptr);
-  signals_.reset(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) return fail_errno(errno, "signalfd");
+  COVE_TRY(signals_, prepare_process());
   return {};
 }
 
