@@ -17,6 +17,9 @@ find_library(COVE_CRYPTO libcrypto.a REQUIRED)
 find_library(COVE_SQLITE libsqlite3.a REQUIRED)
 find_library(COVE_ARCHIVE libarchive.a REQUIRED)
 find_library(COVE_ZLIB libz.a REQUIRED)
+# International host names; libidn2 needs the tables of libunistring.
+find_library(COVE_IDN2 libidn2.a REQUIRED)
+find_library(COVE_UNISTRING libunistring.a REQUIRED)
 
 # The same for every file, so that one precompiled header serves them all.
 add_compile_definitions(BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_SEPARATE_COMPILATION BOOST_BEAST_SEPARATE_COMPILATION

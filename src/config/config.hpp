@@ -268,6 +268,18 @@ struct Dependencies {
   bool operator==(const Dependencies&) const = default;
 };
 
+// The way out of sandboxes for which nothing else was asked, and what policies may say.
+enum class NetworkMode { none, allow, everything };
+
+struct Network {
+  NetworkMode mode = NetworkMode::none;
+  std::vector<std::string> allow;  // of the mode allow, and private ones of the mode public
+  std::vector<std::string> deny;
+  std::vector<std::string> reach;  // private targets that every tenant's policy may list
+  std::uint32_t log_records = 0;   // decisions that are kept of each sandbox
+  bool operator==(const Network&) const = default;
+};
+
 // The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
 struct Config {
   std::string file;  // that was read; empty when there was none
@@ -294,6 +306,8 @@ struct Config {
   Idempotency idempotency;
   Callbacks callbacks;
   Dependencies dependencies;
+  Network network;
+  std::string resolver;  // name server of egress; "": the system's
   Workspace workspace;
   Mcp mcp;
   Jupyter jupyter;

@@ -36,6 +36,8 @@ const auto& table() {
        {"destroy", "keep"}},
       {"drain", duration, "30s", live, [](Config& c) -> auto& { return c.drain; },
        "How long a stop waits for running work", 0, kDay},
+      {"resolver", text, "", restart, [](Config& c) -> auto& { return c.resolver; },
+       "Name server for connections out of sandboxes, as ADDRESS or ADDRESS:PORT; if empty, those of /etc/resolv.conf"},
       {"max_sandboxes", count, "1000", live, [](Config& c) -> auto& { return c.max_sandboxes; },
        "Maximum number of sandboxes, all tenants together", 1, 1'000'000},
       {"allow_degraded", boolean, "false", restart, [](Config& c) -> auto& { return c.allow_degraded; },
@@ -314,6 +316,26 @@ const auto& table() {
       {"callbacks.max_pending_size", size, "1G", live, [](Config& c) -> auto& { return c.callbacks.max_pending_bytes; },
        "Bytes of pending callbacks, all tenants together; beyond it new executions with a callback get 503", 64 * 1024,
        16 * kTiB},
+
+      {"network.mode",
+       choice,
+       "none",
+       live,
+       [](Config& c) -> auto& { return c.network.mode; },
+       "Way out of a new sandbox that asks for nothing else: none, what network.allow lists (allow), or everything "
+       "public (public)",
+       0,
+       0,
+       {"none", "allow", "public"}},
+      {"network.allow", list, "", live, [](Config& c) -> auto& { return c.network.allow; },
+       "What such a sandbox may connect to, as example.com:443, *.example.com or 192.0.2.0/24"},
+      {"network.deny", list, "", live, [](Config& c) -> auto& { return c.network.deny; },
+       "What it may not connect to, even if another entry allows it"},
+      {"network.reach", list, "", live, [](Config& c) -> auto& { return c.network.reach; },
+       "Private addresses and networks that every tenant may list in a policy; without keys, and with an operator's "
+       "key, all may be listed"},
+      {"network.log_records", count, "1000", live, [](Config& c) -> auto& { return c.network.log_records; },
+       "Decisions about connections that are kept of each sandbox", 1, 1'000'000},
 
       {"dependencies.index", text, "", live, [](Config& c) -> auto& { return c.dependencies.index; },
        "Default package index (PEP 503): public for the one that pip itself would ask, or a URL such as "

@@ -32,11 +32,11 @@ enum class Reload { live, restart };
 
 // Which field of a Config a key fills.
 using Field = std::variant<std::string& (*)(Config&), Endpoint& (*)(Config&), bool& (*)(Config&), OnExit& (*)(Config&),
-                           ZygoteSharing& (*)(Config&), LogLevel& (*)(Config&), LogFormat& (*)(Config&),
-                           MetricsAccess& (*)(Config&), ReportedVersion& (*)(Config&), WorkspaceStatuses& (*)(Config&),
-                           McpProfile& (*)(Config&), std::uint32_t& (*)(Config&), std::uint64_t& (*)(Config&),
-                           std::chrono::milliseconds& (*)(Config&), std::vector<std::string>& (*)(Config&),
-                           std::map<std::string, std::string>& (*)(Config&)>;
+                           ZygoteSharing& (*)(Config&), NetworkMode& (*)(Config&), LogLevel& (*)(Config&),
+                           LogFormat& (*)(Config&), MetricsAccess& (*)(Config&), ReportedVersion& (*)(Config&),
+                           WorkspaceStatuses& (*)(Config&), McpProfile& (*)(Config&), std::uint32_t& (*)(Config&),
+                           std::uint64_t& (*)(Config&), std::chrono::milliseconds& (*)(Config&),
+                           std::vector<std::string>& (*)(Config&), std::map<std::string, std::string>& (*)(Config&)>;
 
 // Everything about one key, said once: parsing, `cove serve --help` and the sample file follow it.
 struct Key {

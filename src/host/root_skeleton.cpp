@@ -61,9 +61,12 @@ constexpr auto kGenerated = std::to_array<TextFile>({
     {"etc/group", "root:x:0:\ncove:x:1000:\nnogroup:x:65534:\n"},
     {"etc/hostname", "cove\n"},
     {"etc/hosts", "127.0.0.1 localhost cove\n::1 localhost cove\n"},
-    {"etc/resolv.conf", ""},
+    // Answered by the egress process where there is a network. Where there is none, nobody does, and "files" comes last
+    // once more, so that a name is unknown for good and not for the moment, which would invite to try again.
+    {"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:5 attempts:1\n"},
     {"etc/nsswitch.conf",
-     "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
+     "passwd: files\ngroup: files\nshadow: files\nhosts: files dns [TRYAGAIN=continue UNAVAIL=continue] files\n"
+     "services: files\nprotocols: files\n"},
     // The index is none, and says so where pip shows it (languages/stand-ins/packages.sh). Debian's mark of "managed by
     // apt" is meant for people's machines.
     {"etc/pip.conf",

@@ -12,7 +12,7 @@ namespace cove::keeper {
 // Every descriptor the keeper waits for, each with what it belongs to.
 class Poller {
  public:
-  enum class Source : std::uint32_t { front, report, process, oom, zygotes };
+  enum class Source : std::uint32_t { front, report, process, oom, zygotes, network };
   struct Event {
     std::uint32_t sandbox = 0;  // its number in the SandboxTable; 0: of no sandbox
     Source source{};

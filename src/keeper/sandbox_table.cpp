@@ -10,6 +10,19 @@
 
 namespace cove::keeper {
 
+Result<> Sandbox::freeze(std::chrono::milliseconds lease) {
+  const auto done = cgroup ? cgroup->freeze() : fail(Errc::unsupported, "there is no control group that can freeze");
+  frozen = done.has_value();
+  lease_until = Clock::now() + lease;
+  return done;
+}
+
+Result<> Sandbox::thaw() {
+  const auto done = cgroup ? cgroup->thaw() : fail(Errc::unsupported, "there is no control group that can freeze");
+  frozen = frozen && !done;
+  return done;
+}
+
 void Sandbox::kill() {
   ending = true;
   // The pid namespace dies with its init; the group also holds whoever entered the sandbox from outside.

@@ -47,6 +47,10 @@ struct Sandbox {
   // The answer to a `kill`, once init has ended: a SIGKILL that was sent may still be on its way, and the end of init
   // is the kernel's word that nothing runs in its namespace any more.
   std::optional<wire::KeeperReply> take_kill_answer();
+  // Frozen, it may live for `lease` if no keeper comes after this one. Errc::unsupported where no control group can
+  // freeze.
+  Result<> freeze(std::chrono::milliseconds lease);
+  Result<> thaw();
   // Kills everything in it. Reaping, and removing its group, come later.
   void kill();
 };

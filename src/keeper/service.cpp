@@ -13,6 +13,7 @@
 #include "keeper/cgroup_pool.hpp"
 #include "keeper/front_link.hpp"
 #include "keeper/live_limits.hpp"
+#include "keeper/network.hpp"
 #include "keeper/plans.hpp"
 #include "keeper/poller.hpp"
 #include "keeper/sandbox_table.hpp"
@@ -41,8 +42,6 @@ class Service {
   Result<> birth(const wire::KeeperRequest& request, std::vector<UniqueFd> streams);
   Result<> adopt_sandbox(const wire::KeeperRequest& request);
   Result<> sweep();
-  Result<> freeze(Sandbox& sandbox, std::chrono::milliseconds lease);
-  Result<> thaw(Sandbox& sandbox);
 
   // Events.
   void handle(Poller::Event event);
@@ -66,6 +65,7 @@ class Service {
   Plans plans_{options_.host, *options_.tree};
   ZygoteGroups zygotes_{options_.zygotes};
   std::map<std::uint32_t, SandboxId> births_;  // pending, by serial
+  NetworkHelpers networks_{poller_};
 };
 
 Result<> Service::create(const wire::KeeperRequest& request, UniqueFd control) {
@@ -153,25 +153,10 @@ Result<> Service::sweep() {
   return {};
 }
 
-Result<> Service::freeze(Sandbox& sandbox, std::chrono::milliseconds lease) {
-  const auto frozen =
-      sandbox.cgroup ? sandbox.cgroup->freeze() : fail(Errc::unsupported, "there is no control group that can freeze");
-  sandbox.frozen = frozen.has_value();
-  sandbox.lease_until = Clock::now() + lease;
-  return frozen;
-}
-
-Result<> Service::thaw(Sandbox& sandbox) {
-  const auto thawed =
-      sandbox.cgroup ? sandbox.cgroup->thaw() : fail(Errc::unsupported, "there is no control group that can freeze");
-  sandbox.frozen = sandbox.frozen && !thawed;
-  return thawed;
-}
-
 void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> fds) {
   using wire::KeeperVerb;
   constexpr auto kOfOne = std::to_array({KeeperVerb::destroy, KeeperVerb::kill, KeeperVerb::pause, KeeperVerb::resume,
-                                         KeeperVerb::inspect, KeeperVerb::relimit});
+                                         KeeperVerb::inspect, KeeperVerb::relimit, KeeperVerb::network});
   const bool of_one = std::ranges::find(kOfOne, request.verb) != kOfOne.end();
   auto* sandbox = of_one ? sandboxes_.find(request.id) : nullptr;
   if (of_one && sandbox == nullptr)
@@ -205,14 +190,18 @@ void Service::handle(const wire::KeeperRequest& request, std::vector<UniqueFd> f
       if (request.root != 0) zygotes_.retire(request.root);
       break;
     case KeeperVerb::pause:
-      done = freeze(*sandbox, std::chrono::milliseconds(request.lease_millis));
+      done = sandbox->freeze(std::chrono::milliseconds(request.lease_millis));
       break;
     case KeeperVerb::resume:
-      done = thaw(*sandbox);
+      done = sandbox->thaw();
       break;
     case KeeperVerb::relimit:
       done = change_limits(*sandbox, *options_.tree, request);
       if (done) sandbox->locks = plans_.locks(request, *sandbox);  // of what is born into it from now on
+      break;
+    case KeeperVerb::network:
+      done = fds.size() == 2 ? networks_.start(sandbox->process.pidfd.get(), std::move(fds[0]), std::move(fds[1]))
+                             : fail(Errc::invalid, "a descriptor is missing");
       break;
     case KeeperVerb::inspect:
       break;
@@ -347,6 +336,7 @@ void Service::handle(Poller::Event event) {
     while (auto request = front_.receive()) handle(request->record, std::move(request->fds));
     return;
   }
+  if (event.source == Poller::Source::network) return networks_.reap();
   auto* sandbox = sandboxes_.find(event.sandbox);
   if (sandbox == nullptr) return;
   if (event.source == Poller::Source::report && sandbox->process.report) read_report(*sandbox);

@@ -41,6 +41,19 @@ constexpr auto kNotPublic4 = std::to_array<Range4>({
     {quad(224, 0, 0, 0), 3},  // multicast, reserved, broadcast
 });
 
+struct Range6 {
+  std::array<unsigned char, 4> first;
+  unsigned bits;
+};
+
+// Of the global unicast range, what carries an IPv4 address or belongs to documents.
+constexpr auto kNotPublic6 = std::to_array<Range6>({
+    {{0x20, 0x01}, 23},
+    {{0x20, 0x01, 0x0d, 0xb8}, 32},
+    {{0x20, 0x02}, 16},
+    {{0x3f, 0xff}, 20},
+});
+
 bool within(const ip::address_v6::bytes_type& address, std::array<unsigned char, 4> first, unsigned bits) {
   for (unsigned bit = 0; bit < bits; ++bit) {
     const auto byte = bit / 8;
@@ -56,14 +69,19 @@ bool is_public4(std::uint32_t address) {
 }
 
 // Only the global unicast range, so that local, link-local, multicast, mapped and translated forms are out by
-// themselves; in it, what carries an IPv4 address or belongs to documents.
+// themselves.
 bool is_public6(const ip::address_v6::bytes_type& address) {
-  return within(address, {0x20}, 3) && !within(address, {0x20, 0x01}, 23) &&
-         !within(address, {0x20, 0x01, 0x0d, 0xb8}, 32) && !within(address, {0x20, 0x02}, 16) &&
-         !within(address, {0x3f, 0xff}, 20);
+  return within(address, {0x20}, 3) && std::ranges::none_of(kNotPublic6, [&address](const Range6& range) {
+           return within(address, range.first, range.bits);
+         });
 }
 
-// This machine's addresses may be public ones, and what listens on them need not be meant for everybody.
+Network network6(std::array<unsigned char, 4> first, unsigned bits) {
+  ip::address_v6::bytes_type bytes{};
+  std::ranges::copy(first, bytes.begin());
+  return Network{.address = ip::address_v6(bytes), .prefix = static_cast<int>(bits)};
+}
+
 std::vector<ip::address> own_addresses() {
   std::vector<ip::address> own;
   ifaddrs* list = nullptr;
@@ -90,6 +108,22 @@ std::vector<ip::address> own_addresses() {
 
 bool is_public(const ip::address& address) {
   return address.is_v4() ? is_public4(address.to_v4().to_uint()) : is_public6(address.to_v6().to_bytes());
+}
+
+std::vector<Network> public_networks() {
+  std::vector<Network> holes;
+  for (const auto& range : kNotPublic4)
+    holes.push_back({.address = ip::address_v4(range.first), .prefix = static_cast<int>(range.bits)});
+  auto networks = without({.address = ip::address_v4(), .prefix = 0}, holes);
+  holes.clear();
+  for (const auto& range : kNotPublic6) holes.push_back(network6(range.first, range.bits));
+  for (auto& network : without(network6({0x20}, 3), holes)) networks.push_back(std::move(network));
+  return networks;
+}
+
+bool is_own(const ip::address& address) {
+  const auto own = own_addresses();
+  return std::ranges::find(own, address) != own.end();
 }
 
 Result<HostPort> parse_host_port(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "outbound/network.hpp"
 #include "outbound/url.hpp"
 
 namespace cove::outbound {
@@ -14,6 +15,11 @@ namespace cove::outbound {
 // False for private, loopback, link-local, multicast and reserved addresses, for a cloud's metadata service, and for
 // IPv6 addresses that embed an IPv4 one.
 bool is_public(const boost::asio::ip::address& address);
+// The same as networks: together they hold every public address and no other.
+std::vector<Network> public_networks();
+// Whether it is an address of this machine now: it may be a public one, and what listens on it need not be meant for
+// everybody.
+bool is_own(const boost::asio::ip::address& address);
 
 // A host that the operator allows by name, whatever its address is.
 struct HostPort {

@@ -18,6 +18,7 @@
 #include "sandbox/admission.hpp"
 #include "sandbox/keeper_client.hpp"
 #include "sandbox/kernels.hpp"
+#include "sandbox/networking.hpp"
 #include "sandbox/pool.hpp"
 #include "sandbox/sandbox.hpp"
 #include "store/store.hpp"
@@ -39,6 +40,7 @@ struct CreateRequest {
   Pool::Content content = Pool::Content::nothing;  // what it will want at once
   std::string renewal = "use";                     // as SandboxRow::renewal
   std::string directory = "/workspace";            // as SandboxRow::directory
+  std::string network_json;                        // a policy (egress/policy.hpp); "": the server's default
 };
 
 // Everything a sandbox writes is memory: what it may write must leave some. Registry::ensure gives no more than this.
@@ -81,6 +83,9 @@ class Registry {
   // `on_keeper_hung` asks the supervisor for another keeper.
   Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
            Options options, Log log, std::function<void()> on_keeper_hung);
+
+  // Borrowed. Without it no sandbox has a way out.
+  void set_networking(Networking* networking) { networking_ = networking; }
 
   // At the start: reads what the server before us stored, hands it to the keeper and reconnects to every sandbox.
   async::Task<Result<>> restore(keeper::KeeperLink link);
@@ -163,8 +168,11 @@ class Registry {
   // Of a tenant's sandboxes, without this one.
   [[nodiscard]] std::uint64_t memory_of(const std::string& tenant, const Sandbox* without) const;
 
+  async::Task<Result<>> open_network(std::shared_ptr<Sandbox> sandbox, std::string policy_json);
+
   async::TaskGroup& tasks_;
   store::Store& store_;
+  Networking* networking_ = nullptr;
   Options options_;
   Log log_;
   KeeperClient keeper_;

@@ -157,6 +157,14 @@ async::Task<Result<>> Registry::make_new(std::shared_ptr<Sandbox> sandbox) {
   co_return tl::unexpected<Error>(std::move(error));
 }
 
+// Nothing runs in a sandbox whose network is not what was asked for.
+async::Task<Result<>> Registry::open_network(std::shared_ptr<Sandbox> sandbox, std::string policy_json) {
+  if (networking_ == nullptr) co_return Result<>();
+  auto opened = co_await networking_->open(sandbox, std::move(policy_json));
+  if (!opened) co_await remove(sandbox, "failed");
+  co_return opened;
+}
+
 async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Quotas quotas, IfThere if_there) {
   COVE_CO_TRY(const auto there, co_await make_way(request, quotas, if_there));
   if (there) {
@@ -207,6 +215,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
     sandbox = std::make_shared<Sandbox>(context_, std::move(row), request.purpose, line);
     COVE_CO_CHECK(co_await make_new(sandbox));
   }
+  COVE_CO_CHECK(co_await open_network(sandbox, std::move(request.network_json)));
   sandbox->set_state(State::running);
   ++counters_.created;
   publish("created", *sandbox);

@@ -75,6 +75,7 @@ async::Task<> Registry::finish_removal(std::shared_ptr<Sandbox> sandbox, std::st
   tasks_.spawn("take a sandbox apart", dismantle(sandbox));
   inherited_.erase(sandbox->row().id);
   kernels_.forget(*sandbox);
+  if (networking_ != nullptr) networking_->forget(sandbox->row().id);
   sandbox->changed().notify_all();
   if (why != "failed") {
     ++counters_.deleted;

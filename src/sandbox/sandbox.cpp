@@ -286,6 +286,14 @@ async::Task<Result<>> Sandbox::apply_limits(SandboxLimits limits) {
   co_return Result<>();
 }
 
+async::Task<Result<>> Sandbox::order_network(UniqueFd order, UniqueFd answer) {
+  const auto self = shared_from_this();
+  auto fds = sys::descriptors(std::move(order), std::move(answer));
+  const auto asked = co_await context_.keeper.ask(request(wire::KeeperVerb::network), std::move(fds));
+  if (!asked) co_return ours(asked.error(), "the network of the sandbox could not be changed");
+  co_return Result<>();
+}
+
 async::Task<Result<>> Sandbox::pause() {
   const auto self = shared_from_this();
   if (record_.state == State::paused) co_return Result<>();

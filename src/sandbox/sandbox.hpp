@@ -111,6 +111,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> set_limits(SandboxLimits limits);
   // The same for one that has no row in the store yet.
   async::Task<Result<>> apply_limits(SandboxLimits limits);
+  // Has the keeper change the ways out of its network (wire/network_records.hpp). The answer comes over the socket.
+  async::Task<Result<>> order_network(UniqueFd order, UniqueFd answer);
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
 

@@ -84,8 +84,6 @@ Task<> Front::serve() {
     services_.log.warn(fmt::format("this host does not enforce every limit of a sandbox missing={} reason={}",
                                    fmt::join(missing, ","),
                                    log_value(services_.registry.enforcement().cgroup_shortcoming, 1024)));
-  if (config->workspace.network)
-    services_.log.warn("workspace.network (SANDBOX_ALLOW_NETWORK) is set, but sandboxes have no network");
   start_housekeeping();
   for (auto& [socket, endpoint, name] : services_.options.sandbox_listeners) {
     services_.log.info(
@@ -119,6 +117,11 @@ Task<> Front::receive_from_supervisor() {
   while (auto message = co_await services_.supervisor.receive()) {
     if (message->word == wire::SupervisorWord::configuration) {
       reload(services_, std::move(message->fd));
+      continue;
+    }
+    if (message->word == wire::SupervisorWord::egress) {
+      services_.log.warn("egress process died: a new one takes over");
+      if (message->fd) services_.networks.connect(std::move(message->fd));
       continue;
     }
     if (!message->fd) {

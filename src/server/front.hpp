@@ -27,6 +27,7 @@ struct FrontOptions {
   UniqueFd supervisor;    // brings new keepers and configurations
   UniqueFd log;           // for log lines
   UniqueFd files;         // the directory of stored files; empty: `files` in `directory`
+  UniqueFd egress;        // the socket to the first egress process
   std::string directory;  // for the store and the control sockets
   bool needs_keys = false;
   std::string token_keys = {};  // a JWK set, if tokens are accepted

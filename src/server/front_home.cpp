@@ -22,7 +22,7 @@ namespace {
 // Just below the ranges that sandboxes get, and as they are nobody's (keeper/identity.cpp). One is drawn for each state
 // directory; that it is remembered there keeps it the same for good.
 constexpr uid_t kFirstOwner = 0x6ff00000;
-constexpr uid_t kOwners = 0x100000;
+constexpr uid_t kOwners = 0x100000;  // as many below the first are of egress processes
 
 constexpr const char* kView = "/run/cove/front";
 constexpr const char* kKeysRequired = "/keys-required";
@@ -98,6 +98,10 @@ Result<FrontHome> FrontHome::own(const std::string& state_dir) {
               fmt::format("{} belongs to uid {} with mode {:04o}, so it is not from a server of this user: "
                           "move it away, or give another --state-dir",
                           home.path_, st.st_uid, st.st_mode & 07777));
+}
+
+uid_t FrontHome::egress_owner() const {
+  return owner_ - kOwners;
 }
 
 Result<std::string> FrontHome::enter() const {

@@ -25,6 +25,8 @@ class FrontHome {
   static Result<FrontHome> own(const std::string& state_dir);
 
   [[nodiscard]] uid_t owner() const { return owner_; }
+  // Of the egress process of the same server: as unique.
+  [[nodiscard]] uid_t egress_owner() const;
   [[nodiscard]] const std::string& path() const { return path_; }
 
   // The calling process takes the owner's identity for good, without any privilege, and gets a path by which that

@@ -15,7 +15,9 @@ Result<config::Config> load_again(const Services& services, UniqueFd file) {
     input.file = services.config->file;
     input.content = std::move(*text);
   }
-  return config::load(input);
+  COVE_TRY(auto loaded, config::load(input));
+  COVE_TRY([[maybe_unused]] const auto policy, usual_policy(loaded));
+  return loaded;
 }
 
 void apply(Services& services) {

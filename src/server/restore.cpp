@@ -55,6 +55,8 @@ Task<> restore(Services& services, keeper::KeeperLink keeper) {
   read_callbacks(services);
   read_executions(services);
   co_await adopt_sandboxes(services, std::move(keeper));
+  services.networks.connect(std::move(services.options.egress));
+  co_await services.networks.restore();
   services.store->set_patience(kPatience);
   services.jobs.adopt();  // executions whose processes were found alive go on
   services.tasks.spawn("sweep templates", sweep_templates(services));

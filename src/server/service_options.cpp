@@ -52,6 +52,14 @@ sandbox::Admission::Options admission_options(const config::Config& config, cons
           .background = [&registry](const std::string& tenant) { return registry.background_of(tenant); }};
 }
 
+Result<egress::Policy> usual_policy(const config::Config& config) {
+  constexpr std::array<std::string_view, 3> kModes{"none", "allow", "public"};
+  const boost::json::object text{{"mode", kModes.at(static_cast<std::size_t>(config.network.mode))},
+                                 {"allow", boost::json::value_from(config.network.allow)},
+                                 {"deny", boost::json::value_from(config.network.deny)}};
+  return egress::parse_policy(text, "network");
+}
+
 // The pool holds what is asked for most: a sandbox of the default limits, a session, a run, a handler.
 sandbox::Pool::Options pool_options(const config::Config& config) {
   const jail::Limits plain{.memory_bytes = config.sandbox.memory_bytes,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/config.hpp"
+#include "egress/policy.hpp"
 #include "http/server.hpp"
 #include "jobs/callbacks.hpp"
 #include "jobs/execution_history.hpp"
@@ -27,6 +28,8 @@ sandbox::Admission::Options admission_options(const config::Config& config, cons
 sandbox::Admission::Options slot_options(const config::Config& config);
 sandbox::Pool::Options pool_options(const config::Config& config);
 jobs::Callbacks::Options callback_options(const config::Config& config);
+// The policy of sandboxes for which nothing was asked. Errc::invalid names the key that is wrong.
+Result<egress::Policy> usual_policy(const config::Config& config);
 jobs::ExecutionHistory::Limits history_limits(const config::Config& config);
 packages::Installs::Options install_options(const config::Config& config);
 outbound::Options outbound_options(const config::Config& config);

@@ -23,6 +23,12 @@ sandbox::Registry::Options registry_options(const FrontOptions& options, const c
               }};
 }
 
+network::Networks::Options network_options(const config::Live& config) {
+  return {.usual = [&config] { return usual_policy(*config()).value_or(egress::Policy()); }  // checked when it was read
+          ,
+          .log_size = [&config] { return static_cast<std::size_t>(config->network.log_records); }};
+}
+
 UniqueFd duplicate(int fd) {
   return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
@@ -74,6 +80,8 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       registry(
           loop.get_executor(), tasks, *store, run_dir.get(), registry_options(options, config, supervisor, log),
           [this](std::string_view line) { log.warn(line); }, [this] { supervisor.replace_keeper(); }),
+      networks(loop.get_executor(), tasks, registry, network_options(config),
+               [this](std::string_view line) { log.warn(line); }),
       callbacks(
           loop.get_executor(), tasks, *store, outbound, [this] { return callback_options(*config()); },
           [this](std::string_view line) { log.warn(line); }),
@@ -93,7 +101,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
            .config = config,
            .gate = gate,
            .tasks = tasks},
-      sandboxes_door{core, jobs, callbacks, installs, listeners},
+      sandboxes_door{core, jobs, callbacks, installs, listeners, networks},
       execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
       workspace_door{core, outbound},
       jupyter_door(core),

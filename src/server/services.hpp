@@ -18,6 +18,7 @@
 #include "http/server.hpp"
 #include "listeners/listeners.hpp"
 #include "mcp/http/endpoint.hpp"
+#include "network/networks.hpp"
 #include "outbound/client.hpp"
 #include "sandbox/core.hpp"
 #include "server/front.hpp"
@@ -53,6 +54,7 @@ struct Services {
   sandbox::Admission slots;   // of the execute door
   outbound::Client outbound;  // the server's own requests, for every door
   sandbox::Registry registry;
+  network::Networks networks;
   jobs::Callbacks callbacks;
   jobs::Jobs jobs;
   packages::Installs installs;

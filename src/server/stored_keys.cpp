@@ -1,5 +1,10 @@
 #include "server/stored_keys.hpp"
 
+#include <fcntl.h>
+
+#include "base/io.hpp"
+#include "oauth/signing_key.hpp"
+
 #include "store/store.hpp"
 
 namespace cove::server {
@@ -32,6 +37,14 @@ StoredKeys stored_keys(const FrontHome& home) {
     if (status && *status == status_of(keys)) return keys;
   }
   return StoredKeys::unreadable;
+}
+
+Result<std::string> read_token_keys(const config::Config& config) {
+  if (!config.oauth.configured()) return std::string();
+  COVE_TRY(auto text, read_file_at(AT_FDCWD, config.oauth.keys_file));
+  if (const auto keys = oauth::read_key_set(text); !keys)
+    return fail(Errc::invalid, fmt::format("oauth.keys_file {}: {}", config.oauth.keys_file, keys.error().message));
+  return text;
 }
 
 }  // namespace cove::server

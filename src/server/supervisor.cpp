@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -25,13 +24,15 @@
 #include "config/value.hpp"
 #include "keeper/abandoned.hpp"
 #include "listeners/socket.hpp"
-#include "oauth/signing_key.hpp"
 #include "server/builders.hpp"
+#include "server/egress_process.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/front_home.hpp"
 #include "server/kept_descriptors.hpp"
 #include "server/log.hpp"
+#include "server/own_process.hpp"
+#include "server/service_options.hpp"
 #include "server/state_lock.hpp"
 #include "server/stored_keys.hpp"
 #include "sys/privilege.hpp"
@@ -47,7 +48,6 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds kPortPatience{5};  // for the server before us to give up its port
 constexpr std::uint32_t kDeviceSets = 64;
-constexpr int kServerNice = -5;
 constexpr milliseconds kKeeperPatience{2000};  // for a keeper without its front to leave, or to say that it stays
 // The supervisor gives up after this many fronts in a row that lived this briefly.
 constexpr int kMaxQuickDeaths = 5;
@@ -73,10 +73,12 @@ class Supervisor {
     UniqueFd listener;
     UniqueFd control;
     UniqueFd lock;
+    UniqueFd egress;
     std::vector<UniqueFd> sandbox_listeners;  // as listeners_
   };
   [[noreturn]] void become_front(FrontEnds ends);
   Result<> replace_keeper();
+  Result<> replace_egress();
   Result<> pass_on_configuration();
   Result<> pass_on(wire::SupervisorWord word, int descriptor) const;
   void reap();
@@ -100,6 +102,7 @@ class Supervisor {
   UniqueFd control_;
   std::optional<int> front_status_;
   Builders builders_;
+  EgressProcess egress_;
   bool asked_to_stop_ = false;
   const pid_t self_ = ::getpid();
 };
@@ -128,6 +131,7 @@ Result<> Supervisor::prepare() {
   const UmaskScope umask(022);
   if (config_.state_dir.empty())
     return fail(Errc::invalid, "this user has no home directory to keep state in: give --state-dir or set HOME");
+  COVE_TRY([[maybe_unused]] const auto policy, usual_policy(config_));
   COVE_CHECK(make_state_directory(config_.state_dir));
   COVE_TRY(lock_, lock_state(config_.state_dir, "lock"));
   // The address of a private server that was killed (cli/mcp/private_server.cpp).
@@ -139,27 +143,13 @@ Result<> Supervisor::prepare() {
     listeners_.push_back(std::move(listener));
   }
   COVE_CHECK(look_at_keys());
-  if (config_.oauth.configured()) {
-    COVE_TRY(token_keys_, read_file_at(AT_FDCWD, config_.oauth.keys_file));
-    if (const auto keys = oauth::read_key_set(token_keys_); !keys)
-      return fail(Errc::invalid, fmt::format("oauth.keys_file {}: {}", config_.oauth.keys_file, keys.error().message));
-  }
+  COVE_TRY(token_keys_, read_token_keys(config_));
   // The default directory is inside the front's, and the front makes it.
   if (!config_.files.directory.empty()) {
     COVE_TRY(files_, open_file_directory(config_.files.directory, home_->owner()));
   }
 
-  // The server's own processes come before whatever runs in sandboxes, which lose this priority (jail::reset_process).
-  // Without root the call fails, and all are equal.
-  ::setpriority(PRIO_PROCESS, 0, kServerNice);
-  // Sandboxes of a keeper that died become our children, so that they are reaped.
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  sigset_t handled;
-  ::sigemptyset(&handled);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&handled, number);
-  ::sigprocmask(SIG_BLOCK, &handled, nullptr);
-  signals_.reset(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) return fail_errno(errno, "signalfd");
+  COVE_TRY(signals_, prepare_process());
   return {};
 }
 
@@ -205,8 +195,8 @@ void Supervisor::become_front(FrontEnds ends) {
   const auto path = home_->enter();
   if (!path) ::_exit(1);
   const auto link = keeper_->link().release();
-  std::vector<int> kept{ends.listener.get(), link.get(),        ends.control.get(),
-                        ends.lock.get(),     log_.sink()->fd(), files_.get()};
+  std::vector<int> kept{ends.listener.get(), link.get(),   ends.control.get(), ends.lock.get(),
+                        log_.sink()->fd(),   files_.get(), ends.egress.get()};
   const auto own = kept.size();
   for (const auto& listener : ends.sandbox_listeners) kept.push_back(listener.get());
   if (!keep_only(kept)) ::_exit(1);
@@ -229,6 +219,7 @@ void Supervisor::become_front(FrontEnds ends) {
                        .supervisor = UniqueFd(5),
                        .log = UniqueFd(7),
                        .files = files_ ? UniqueFd(8) : UniqueFd(),
+                       .egress = UniqueFd(9),
                        .directory = *path,
                        .needs_keys = needs_keys_,
                        .token_keys = token_keys_,
@@ -250,9 +241,11 @@ Result<> Supervisor::start_front() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail_errno(errno, "socketpair");
   control_.reset(ends[0]);
-  FrontEnds theirs{.listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}, .sandbox_listeners = {}};
+  FrontEnds theirs{
+      .listener = std::move(listener), .control = UniqueFd(ends[1]), .lock = {}, .egress = {}, .sandbox_listeners = {}};
   COVE_TRY(theirs.sandbox_listeners, listeners::listen_on_all(listeners_, kPortPatience));
   COVE_TRY(theirs.lock, lock_state(config_.state_dir, "front.lock"));
+  COVE_TRY(theirs.egress, egress_.start(config_, *home_));
   auto clone = sys::clone_process({});
   if (clone.pid < 0) return fail_errno(errno, "start the front");
   if (clone.pid == 0) become_front(std::move(theirs));
@@ -275,6 +268,13 @@ Result<> Supervisor::replace_keeper() {
   COVE_CHECK(start_keeper());
   const auto link = keeper_->link().release();
   return pass_on(wire::SupervisorWord::keeper, link.get());
+}
+
+// What was open in the one before is opened in this one by the front.
+Result<> Supervisor::replace_egress() {
+  log_.warn("egress process died: starting another");
+  COVE_TRY(const auto link, egress_.start(config_, *home_));
+  return pass_on(wire::SupervisorWord::egress, link.get());
 }
 
 // The front may not be allowed to read the file, so it is sent the contents.
@@ -301,6 +301,7 @@ void Supervisor::reap() {
     int status = 0;
     ::waitpid(info.si_pid, &status, 0);
     builders_.forget(info.si_pid);
+    if (info.si_pid == egress_.pid()) egress_.forget();
     if (info.si_pid == front_) front_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 }
@@ -358,6 +359,9 @@ Result<int> Supervisor::run() {
       pass_on_signals();
       receive_from_front();
       reap();
+      if (!front_status_ && egress_.pid() < 0 && !asked_to_stop_) {
+        if (auto replaced = replace_egress(); !replaced) log_.error(replaced.error().message);
+      }
       if (front_status_ || keeper_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.
       for (int i = 0; i < (asked_to_stop_ ? 50 : 1) && !front_status_; ++i) {

@@ -36,6 +36,8 @@ SandboxTable::SandboxTable(Database& database)
                   "UPDATE sandboxes SET memory_bytes = ?2, disk_bytes = ?3, pids = ?4, cpu_millis = ?5 WHERE id = ?1"),
       dependencies_(database, "SELECT dependencies_json FROM sandboxes WHERE id = ?"),
       set_dependencies_(database, "UPDATE sandboxes SET dependencies_json = ?2 WHERE id = ?1"),
+      network_(database, "SELECT network FROM sandboxes WHERE id = ?"),
+      set_network_(database, "UPDATE sandboxes SET network = ?2 WHERE id = ?1"),
       erase_(database, "DELETE FROM sandboxes WHERE id = ?"),
       all_(database, fmt::format("SELECT {} FROM sandboxes ORDER BY tenant, name", kColumns)) {}
 
@@ -63,6 +65,16 @@ Result<std::string> SandboxTable::dependencies(std::string_view id) {
 
 Result<> SandboxTable::set_dependencies(std::string_view id, std::string_view json) {
   return found(set_dependencies_.run(id, json));
+}
+
+Result<std::string> SandboxTable::network(std::string_view id) {
+  std::string sealed;
+  COVE_CHECK(network_.each([&](const Row& row) { row.get(0, sealed); }, id));
+  return sealed;
+}
+
+Result<> SandboxTable::set_network(std::string_view id, std::string_view sealed) {
+  return found(set_network_.run(id, sealed));
 }
 
 Result<> SandboxTable::set_state(std::string_view id, std::string_view state) {

@@ -55,6 +55,9 @@ class SandboxTable {
   // The status of its installs, as JSON; empty: nothing was requested.
   Result<std::string> dependencies(std::string_view id);
   Result<> set_dependencies(std::string_view id, std::string_view json);
+  // As it was set; "" when it never was.
+  Result<std::string> network(std::string_view id);
+  Result<> set_network(std::string_view id, std::string_view sealed);
   // Also erases its processes and executions.
   Result<> erase(std::string_view id);
   Result<std::vector<SandboxRow>> all();
@@ -62,7 +65,8 @@ class SandboxTable {
  private:
   Result<> found(Result<> done) const;
   Database& database_;
-  Statement insert_, update_, set_state_, set_expiry_, set_limits_, dependencies_, set_dependencies_, erase_, all_;
+  Statement insert_, update_, set_state_, set_expiry_, set_limits_, dependencies_, set_dependencies_, network_,
+      set_network_, erase_, all_;
 };
 
 }  // namespace cove::store

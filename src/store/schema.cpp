@@ -230,6 +230,10 @@ CREATE TABLE notebooks (
     R"(
 ALTER TABLE sandboxes ADD COLUMN directory TEXT NOT NULL DEFAULT '/workspace';
 )",
+    // The policy of its network, sealed: it may hold secrets.
+    R"(
+ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

@@ -24,6 +24,7 @@ enum class KeeperVerb : std::uint32_t {
   retire_template = 9,  // no sandbox is made from it any more: its zygotes end
   relimit = 10,         // gives a sandbox other limits; Errc::conflict when more than that is in use
   kill = 11,            // every process in it has been killed when this is answered; `destroy` waits for the rest
+  network = 12,  // carries a NetworkOrder (wire/network_records.hpp) in a memfd, and a socket for the answer to it
 };
 
 // The control group of one sandbox, below the keeper's own.

@@ -21,6 +21,7 @@ enum class SupervisorVerb : std::uint32_t {
 enum class SupervisorWord : std::uint8_t {
   keeper = 1,         // the line to a new one, because the one before has died
   configuration = 2,  // the file as it is now, because somebody asked for it to be read again
+  egress = 3,         // the line to a new egress process, because the one before has died
 };
 
 inline constexpr std::size_t kMaxTemplates = 64;

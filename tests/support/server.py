@@ -111,6 +111,13 @@ class Server:
     def pid(self):
         return self.popen.pid
 
+    def child(self, name):
+        """The process of this name below the supervisor."""
+        for pid in pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                return int(pid)
+        raise LookupError(f"no {name} below {self.pid}")
+
     def kill9(self):
         self.popen.kill()
         self.popen.wait(10)

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/units.hpp"
 #include "cli/client/limit_options.hpp"
+#include "cli/client/network_options.hpp"
 #include "cli/client/table.hpp"
 #include "cli/console.hpp"
 
@@ -20,6 +21,7 @@ using client::sandbox_target;
 struct CreateArguments : ClientOptions {
   std::string id, ttl, image, from;
   LimitOptions limits;
+  NetworkOptions network;
   Words environment, labels;
 };
 
@@ -50,6 +52,9 @@ Result<json::object> create_body(const CreateArguments& arguments) {
   COVE_TRY(auto labels, pairs("--label", arguments.labels));
   if (!environment.empty()) body["env"] = std::move(environment);
   if (!labels.empty()) body["labels"] = std::move(labels);
+  if (arguments.network.given()) {
+    COVE_TRY(body["network"], policy_of(arguments.network));
+  }
   return body;
 }
 
@@ -245,6 +250,7 @@ void add_sandbox_commands(App& app, Commands& commands) {
                         "time to live restarts");
     command->add_option("--ttl", a->ttl, "Time to live while unused, such as 15m (default: the server's)");
     describe(*command, a->limits);
+    describe(*command, a->network);
     again(command->add_option("-e,--env", a->environment,
                               "Environment variable NAME=VALUE for every process in it; repeatable"));
     again(command->add_option("-l,--label", a->labels, "Label NAME=VALUE, for cove ls --label; repeatable"));
@@ -252,7 +258,7 @@ void add_sandbox_commands(App& app, Commands& commands) {
     command->add_option("--image", a->image,
                         "Image to start from; the server's [images] setting maps it to a template");
     command->footer(
-        "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  id=$(cove create --label job=42)\n  cove exec $id "
+        "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  cove create web --allow example.com:443\n  id=$(cove create --label job=42)\n  cove exec $id "
         "python3 -c 'print(6*7)'");
     describe(*command, *a, "[ID]");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});

@@ -12,6 +12,7 @@
 #include "http/routes.hpp"
 #include "jobs/jobs.hpp"
 #include "listeners/listeners.hpp"
+#include "network/networks.hpp"
 #include "packages/installs.hpp"
 #include "sandbox/core.hpp"
 
@@ -33,6 +34,7 @@ struct Services : sandbox::Core {
   jobs::Callbacks& callbacks;
   packages::Installs& installs;
   listeners::Listeners& listeners;
+  network::Networks& networks;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<KeyedCreation>> creating = {};  // by tenant and key
 };
 
@@ -52,6 +54,7 @@ Routes template_routes();
 Routes exec_routes();
 Routes process_routes();
 Routes port_routes();
+Routes network_routes();
 Routes listener_routes();
 Routes kernel_routes();
 Routes kernel_execution_routes();

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/network_policy.hpp"
 #include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/requested_settings.hpp"
 #include "sandbox/name.hpp"
@@ -21,7 +22,7 @@ using std::chrono::milliseconds;
 constexpr http::RouteOptions kJsonBody{.body_limit = 1U << 20};
 constexpr auto kLifecycleFields = std::to_array<std::string_view>(
     {"id", "ttlSeconds", "memoryLimit", "ephemeralStorageLimit", "cpuLimit", "pidsLimit", "image", "template", "env",
-     "labels", "workdir", "metadata", "dependencies", "installTimeoutSeconds", "indexUrl"});
+     "labels", "workdir", "metadata", "dependencies", "installTimeoutSeconds", "indexUrl", "network"});
 constexpr std::size_t kMetadataLimit = 16U << 10;
 constexpr std::size_t kLabelLimit = 64;
 constexpr std::size_t kImageLimit = 512;
@@ -75,7 +76,7 @@ jail::Limits limits_of(const store::TemplateDefaults& requested, const store::Te
           .cpu_millis = first(requested.cpu_millis, from.cpu_millis, usual.cpu_millis, usual.max_cpu_millis)};
 }
 
-Result<sandbox::CreateRequest> parse_create(const json::object& body, const Services& services) {
+Result<sandbox::CreateRequest> parse_create(const json::object& body, Services& services, const Principal& principal) {
   const auto config = services.config();
   sandbox::CreateRequest request;
   COVE_TRY(const auto ttl, requested_ttl(body, config->sandbox));
@@ -106,6 +107,10 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, const Serv
     request.metadata_json = json::serialize(*metadata);
     if (request.metadata_json.size() > kMetadataLimit) return fail(Errc::invalid, "metadata is larger than 16 KiB");
   }
+  if (const auto* network = body.if_contains("network"); network != nullptr && !network->is_null()) {
+    COVE_TRY(const auto policy, requested_policy(services, principal, *network, {}));
+    request.network_json = json::serialize(egress::to_json(policy, egress::Secrets::shown));
+  }
   request.notes_json = json::serialize(notes);
   return request;
 }
@@ -132,7 +137,7 @@ Task<Answer> put_sandbox(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto name, sandbox_name(exchange.request()));
   COVE_CO_TRY(const auto body, std::move(read));
   COVE_CO_CHECK(check_serving(services));
-  COVE_CO_TRY(auto request, parse_create(body, services));
+  COVE_CO_TRY(auto request, parse_create(body, services, exchange.request().principal));
   COVE_CO_TRY(auto dependencies, parse_dependencies(body, *services.config()));
   const auto& principal = exchange.request().principal;
   request.tenant = principal.tenant;
@@ -218,7 +223,7 @@ Task<Answer> post_sandbox(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto text, co_await exchange.read_body(services.config()->http.max_body_bytes));
   COVE_CO_TRY(const auto body, parse_object(text));
   COVE_CO_CHECK(check_serving(services));
-  COVE_CO_TRY(auto request, parse_create(body, services));
+  COVE_CO_TRY(auto request, parse_create(body, services, exchange.request().principal));
   COVE_CO_TRY(auto dependencies, parse_dependencies(body, *services.config()));
   COVE_CO_TRY(const auto given, text_field(body, "id"));
   const auto& principal = exchange.request().principal;
