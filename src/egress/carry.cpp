@@ -157,7 +157,9 @@ Task<bool> screen(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> f
   std::optional<Expiry> expiry;
   while (hello.state == ClientHello::State::more) {
     const auto begun = said.size();
-    if (begun > 0 && !expiry) expiry.emplace(flow->client.get_executor(), Clock::now() + kHelloPatience, [flow] { flow->cut("sni: no client hello in time"); });
+    if (begun > 0 && !expiry)
+      expiry.emplace(flow->client.get_executor(), Clock::now() + kHelloPatience,
+                     [flow] { flow->cut("sni: no client hello in time"); });
     if (begun > kLongestClientHello) {
       egress->refuse(*flow, {.verdict = Verdict::denied, .rule = "sni: the client hello is too long"});
       co_return false;

@@ -43,10 +43,10 @@ ClientHello read_body(std::string_view body) {
   constexpr auto kBad = ClientHello::State::malformed;
   ClientHello hello{.state = ClientHello::State::complete};
   Reader reader{body};
-  (void)reader.take(2 + 32);     // version, random
-  (void)reader.vector(1);        // session
-  (void)reader.vector(2);        // ciphers
-  (void)reader.vector(1);        // compression
+  (void)reader.take(2 + 32);  // version, random
+  (void)reader.vector(1);     // session
+  (void)reader.vector(2);     // ciphers
+  (void)reader.vector(1);     // compression
   if (!reader.good) return ended(kBad);
   if (reader.rest.empty()) return hello;
   auto extensions = reader.vector(2);
@@ -60,7 +60,8 @@ ClientHello read_body(std::string_view body) {
     const auto kind = names.number(1);
     const auto name = names.vector(2);
     // One name of the one kind there is (RFC 6066).
-    if (!data.rest.empty() || !names.good || !names.rest.empty() || kind != 0 || name.rest.empty() || hello.server_name || name.rest.find('\0') != std::string_view::npos)
+    if (!data.rest.empty() || !names.good || !names.rest.empty() || kind != 0 || name.rest.empty() ||
+        hello.server_name || name.rest.find('\0') != std::string_view::npos)
       return ended(kBad);
     hello.server_name = std::string(name.rest);
   }
@@ -75,7 +76,8 @@ ClientHello read_client_hello(std::string_view bytes) {
   while (true) {
     if (bytes.empty()) return ended(State::more);
     // Only the first record decides whether it is TLS; later ones must go on with the message.
-    if (static_cast<unsigned char>(bytes[0]) != kHandshake) return ended(message.empty() ? State::not_tls : State::malformed);
+    if (static_cast<unsigned char>(bytes[0]) != kHandshake)
+      return ended(message.empty() ? State::not_tls : State::malformed);
     if (bytes.size() < 2) return ended(State::more);
     if (bytes[1] != 3) return ended(message.empty() ? State::not_tls : State::malformed);
     if (bytes.size() < 5) return ended(State::more);

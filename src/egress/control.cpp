@@ -54,7 +54,8 @@ std::string encode(EgressReply reply, std::string_view text) {
 
 }  // namespace
 
-Control::Control(Common& common, UniqueFd front) : common_(common), front_(std::move(front)), waiting_(common.executor) {
+Control::Control(Common& common, UniqueFd front)
+    : common_(common), front_(std::move(front)), waiting_(common.executor) {
   (void)::fcntl(front_.get(), F_SETFL, ::fcntl(front_.get(), F_GETFL) | O_NONBLOCK);
 }
 
@@ -66,7 +67,8 @@ Task<> Control::serve() {
     const auto size = sys::receive_record(front_.get(), std::as_writable_bytes(std::span(&request, 1)), fds);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) {
-      const auto [failed] = co_await waiting_.async_wait(asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
+      const auto [failed] =
+          co_await waiting_.async_wait(asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
       if (failed) break;
       continue;
     }
@@ -103,19 +105,24 @@ void Control::handle(const EgressRequest& request, std::vector<UniqueFd> fds) {
     default:
       done = fail(Errc::unsupported, "there is no such verb");
   }
-  if (!done) return send({.word = EgressWord::failed, .serial = request.serial, .id = request.id}, done.error().message);
+  if (!done)
+    return send({.word = EgressWord::failed, .serial = request.serial, .id = request.id}, done.error().message);
   send({.word = EgressWord::done, .serial = request.serial, .id = request.id}, text);
 }
 
 Result<> Control::open(const EgressRequest& request, std::vector<UniqueFd> fds) {
-  if (fds.size() < 5 || fds.size() > 6) return fail(Errc::invalid, fmt::format("open came with {} descriptors instead of 5 or 6", fds.size()));
+  if (fds.size() < 5 || fds.size() > 6)
+    return fail(Errc::invalid, fmt::format("open came with {} descriptors instead of 5 or 6", fds.size()));
   if (sandboxes_.size() >= kMaxSandboxes && !sandboxes_.contains(request.id))
     return fail(Errc::over_limit, fmt::format("{} sandboxes have a network already", sandboxes_.size()));
   COVE_TRY(auto policy, read_policy(fds[0]));
   auto egress = std::make_shared<SandboxEgress>(common_, std::move(policy), [this, alive = alive_] {
     if (*alive) flush_soon();
   });
-  SandboxEgress::Sockets sockets{.relay4 = std::move(fds[1]), .relay6 = std::move(fds[2]), .dns_udp = std::move(fds[3]), .dns_tcp = std::move(fds[4])};
+  SandboxEgress::Sockets sockets{.relay4 = std::move(fds[1]),
+                                 .relay6 = std::move(fds[2]),
+                                 .dns_udp = std::move(fds[3]),
+                                 .dns_tcp = std::move(fds[4])};
   if (fds.size() == 6) sockets.proxy = std::move(fds[5]);
   if (auto started = egress->start(std::move(sockets)); !started) {
     egress->close();
@@ -128,12 +135,14 @@ Result<> Control::open(const EgressRequest& request, std::vector<UniqueFd> fds) 
 }
 
 Result<> Control::change(const EgressRequest& request, std::vector<UniqueFd> fds) {
-  if (fds.size() != 1) return fail(Errc::invalid, fmt::format("change came with {} descriptors instead of 1", fds.size()));
+  if (fds.size() != 1)
+    return fail(Errc::invalid, fmt::format("change came with {} descriptors instead of 1", fds.size()));
   const auto found = sandboxes_.find(request.id);
   if (found == sandboxes_.end()) return fail(Errc::not_found, "this sandbox has no network");
   COVE_TRY(auto policy, read_policy(fds[0]));
-  found->second->change(std::move(policy), request.scope == wire::EgressScope::all_connections ? SandboxEgress::Scope::all_connections
-                                                                                                : SandboxEgress::Scope::new_connections);
+  found->second->change(std::move(policy), request.scope == wire::EgressScope::all_connections
+                                               ? SandboxEgress::Scope::all_connections
+                                               : SandboxEgress::Scope::new_connections);
   return {};
 }
 
@@ -209,11 +218,12 @@ void Control::flush() {
     return;
   }
   blocked_ = true;
-  waiting_.async_wait(asio::posix::descriptor_base::wait_write, [this, alive = alive_](boost::system::error_code failed) {
-    if (failed || !*alive) return;
-    blocked_ = false;
-    flush();
-  });
+  waiting_.async_wait(asio::posix::descriptor_base::wait_write,
+                      [this, alive = alive_](boost::system::error_code failed) {
+                        if (failed || !*alive) return;
+                        blocked_ = false;
+                        flush();
+                      });
 }
 
 }  // namespace cove::egress

@@ -41,7 +41,8 @@ struct ControlTest : SandboxTest {
     ASSERT_GT(sys::send_record(front.get(), std::as_bytes(std::span(&request, 1)), numbers), 0);
   }
   void open_sandbox(std::string_view policy) {
-    order(EgressVerb::open, sys::descriptors(memory(policy), listener(relay), listener(proxy), UniqueFd(dns.release()), listener(dns_streams)));
+    order(EgressVerb::open, sys::descriptors(memory(policy), listener(relay), listener(proxy), UniqueFd(dns.release()),
+                                             listener(dns_streams)));
   }
 
   struct Answer {
@@ -127,7 +128,8 @@ TEST_F(ControlTest, WhatIsNotAnOpenRequestIsRefused) {
   EXPECT_EQ(answer().value().reply.word, EgressWord::failed);
   order(EgressVerb::open, sys::descriptors(memory("{}"), memory("a"), memory("b"), memory("c"), memory("d")));
   EXPECT_EQ(answer().value().reply.word, EgressWord::failed);
-  order(EgressVerb::open, sys::descriptors(memory("nonsense"), listener(relay), listener(relay), UniqueFd(dns.release()), listener(relay)));
+  order(EgressVerb::open, sys::descriptors(memory("nonsense"), listener(relay), listener(relay),
+                                           UniqueFd(dns.release()), listener(relay)));
   EXPECT_EQ(answer().value().reply.word, EgressWord::failed);
   order(static_cast<EgressVerb>(77), {});
   EXPECT_EQ(answer().value().reply.word, EgressWord::failed);
@@ -152,7 +154,8 @@ TEST_F(ControlTest, AFrontThatDoesNotReadLosesRecordsAndNothingElse) {
   ASSERT_TRUE(answer());
   udp::socket client(io, {asio::ip::address_v4::loopback(), 0});
   for (int i = 0; i < 900; ++i) {
-    client.send_to(asio::buffer(encode_query(9, fmt::format("n{}.{}.evil.test", i, std::string(60, 'x')), DnsType::a)), dns_where);
+    client.send_to(asio::buffer(encode_query(9, fmt::format("n{}.{}.evil.test", i, std::string(60, 'x')), DnsType::a)),
+                   dns_where);
     if (i % 50 == 0) pause(1);
   }
   pause(50);

@@ -26,8 +26,11 @@ std::string shown(const AuditSubject& subject) {
 }
 
 tl::unexpected<Error> denied(const Flow& flow, const Policy& policy) {
-  return fail(Errc::denied, fmt::format("the network policy of this sandbox (mode {}) does not allow {}: {}; `cove network allow` changes that",
-                                        word_of(policy.mode), shown(flow.subject), flow.decision.rule));
+  return fail(
+      Errc::denied,
+      fmt::format(
+          "the network policy of this sandbox (mode {}) does not allow {}: {}; `cove network allow` changes that",
+          word_of(policy.mode), shown(flow.subject), flow.decision.rule));
 }
 
 Task<error_code> connect(std::shared_ptr<Flow> flow, ip::tcp::endpoint endpoint, Clock::time_point until) {
@@ -102,11 +105,15 @@ Task<Result<>> dial(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow>
     if (!last || flow->is_cut()) break;
   }
   egress->record(*flow);
-  if (flow->is_cut()) co_return fail(Errc::unavailable, fmt::format("the connection to {} was ended: {}", shown(subject), flow->error));
+  if (flow->is_cut())
+    co_return fail(Errc::unavailable, fmt::format("the connection to {} was ended: {}", shown(subject), flow->error));
   if (!last) co_return Result<>();
   flow->error = last.message();
   const auto code = last == asio::error::timed_out ? ETIMEDOUT : last.value();
-  co_return tl::unexpected<Error>(Error{.code = Errc::unavailable, .message = fmt::format("{} cannot be reached: {}", shown(subject), last.message()), .sys_errno = code});
+  co_return tl::unexpected<Error>(
+      Error{.code = Errc::unavailable,
+            .message = fmt::format("{} cannot be reached: {}", shown(subject), last.message()),
+            .sys_errno = code});
 }
 
 }  // namespace cove::egress

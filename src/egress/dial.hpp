@@ -11,9 +11,10 @@ namespace cove::egress {
 
 class SandboxEgress;
 
-// Judges where a flow is meant to go and connects its outer socket: a name first as a name, then each of its addresses, and only those that were
-// judged are dialled, one after the other. Decisions are recorded. Errc::denied: the policy says no; Errc::unavailable, Errc::not_found: it
-// cannot be reached. The message is a sentence for whoever asked.
-async::Task<Result<>> dial(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::chrono::steady_clock::time_point until);
+// Judges where a flow is meant to go and connects its outer socket: a name first as a name, then each of its addresses,
+// and only those that were judged are dialled, one after the other. Decisions are recorded. Errc::denied: the policy
+// says no; Errc::unavailable, Errc::not_found: it cannot be reached. The message is a sentence for whoever asked.
+async::Task<Result<>> dial(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow,
+                           std::chrono::steady_clock::time_point until);
 
 }  // namespace cove::egress

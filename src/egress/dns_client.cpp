@@ -35,7 +35,9 @@ struct Lookup {
   std::uint16_t id = 0;
   std::optional<DnsReply> reply;
 
-  [[nodiscard]] bool useful() const { return reply && (reply->code == DnsCode::none || reply->code == DnsCode::no_such_name); }
+  [[nodiscard]] bool useful() const {
+    return reply && (reply->code == DnsCode::none || reply->code == DnsCode::no_such_name);
+  }
 };
 using Lookups = std::array<Lookup, 2>;
 
@@ -44,11 +46,13 @@ bool all_answered(const Lookups& lookups) {
 }
 
 bool has_addresses(const Lookups& lookups) {
-  return std::ranges::any_of(lookups, [](const Lookup& lookup) { return lookup.reply && !lookup.reply->addresses.empty(); });
+  return std::ranges::any_of(lookups,
+                             [](const Lookup& lookup) { return lookup.reply && !lookup.reply->addresses.empty(); });
 }
 
 // Over TCP the same question has an answer of any size.
-Task<std::optional<DnsReply>> ask_by_tcp(ip::udp::endpoint server, std::string name, DnsType type, Clock::time_point until) {
+Task<std::optional<DnsReply>> ask_by_tcp(ip::udp::endpoint server, std::string name, DnsType type,
+                                         Clock::time_point until) {
   ip::tcp::socket socket(co_await asio::this_coro::executor);
   const Expiry expiry(socket.get_executor(), until, [&socket] {
     error_code ignored;
@@ -74,7 +78,8 @@ Task<std::optional<DnsReply>> ask_by_tcp(ip::udp::endpoint server, std::string n
 }
 
 // Both families by datagrams, from one port that nobody knows before.
-Task<> ask_by_udp(ip::udp::endpoint server, const std::string& name, Lookups& lookups, Clock::time_point until, std::chrono::milliseconds for_the_other) {
+Task<> ask_by_udp(ip::udp::endpoint server, const std::string& name, Lookups& lookups, Clock::time_point until,
+                  std::chrono::milliseconds for_the_other) {
   ip::udp::socket socket(co_await asio::this_coro::executor);
   error_code failed;
   socket.open(server.protocol(), failed);
@@ -120,7 +125,8 @@ Result<ip::udp::endpoint> parse_server(std::string_view text) {
     port = with_port.port;
     address = ip::make_address(host, wrong);
   }
-  if (wrong) return fail(Errc::invalid, fmt::format("'{}' is not an address such as 192.0.2.1 or 192.0.2.1:5353", text));
+  if (wrong)
+    return fail(Errc::invalid, fmt::format("'{}' is not an address such as 192.0.2.1 or 192.0.2.1:5353", text));
   return ip::udp::endpoint(address, port);
 }
 
@@ -161,7 +167,8 @@ Task<Result<std::vector<ip::address>>> DnsClient::resolve(std::string name, Cloc
       const auto patience = std::min(until, Clock::now() + options_.patience);
       co_await ask_by_udp(server, name, lookups, patience, options_.for_the_other);
       for (auto& lookup : lookups) {
-        if (lookup.reply && lookup.reply->truncated) lookup.reply = co_await ask_by_tcp(server, name, lookup.type, patience);
+        if (lookup.reply && lookup.reply->truncated)
+          lookup.reply = co_await ask_by_tcp(server, name, lookup.type, patience);
       }
     }
   }
@@ -172,9 +179,12 @@ Task<Result<std::vector<ip::address>>> DnsClient::resolve(std::string name, Cloc
   if (!addresses.empty()) co_return addresses;
   if (!finished()) {
     const bool answered = std::ranges::any_of(lookups, [](const Lookup& lookup) { return lookup.reply.has_value(); });
-    co_return fail(Errc::unavailable, fmt::format("{} could not be looked up: {}", name, answered ? "the name server failed" : "no name server answered in time"));
+    co_return fail(Errc::unavailable,
+                   fmt::format("{} could not be looked up: {}", name,
+                               answered ? "the name server failed" : "no name server answered in time"));
   }
-  const bool unknown = std::ranges::any_of(lookups, [](const Lookup& lookup) { return lookup.reply && lookup.reply->code == DnsCode::no_such_name; });
+  const bool unknown = std::ranges::any_of(
+      lookups, [](const Lookup& lookup) { return lookup.reply && lookup.reply->code == DnsCode::no_such_name; });
   co_return fail(Errc::not_found, fmt::format("{} {}", name, unknown ? "does not exist" : "has no address"));
 }
 

@@ -24,9 +24,12 @@ std::vector<std::string> texts(const std::vector<asio::ip::address>& addresses) 
 struct DnsClientTest : testing::Test {
   asio::io_context io{1};
   TestNameServer server{io};
-  DnsClient client{io.get_executor(), {.servers = {server.endpoint()}, .patience = std::chrono::milliseconds(100), .attempts = 2}};
+  DnsClient client{io.get_executor(),
+                   {.servers = {server.endpoint()}, .patience = std::chrono::milliseconds(100), .attempts = 2}};
 
-  auto resolve(const std::string& name) { return run(io, client.resolve(name, Clock::now() + std::chrono::seconds(5))); }
+  auto resolve(const std::string& name) {
+    return run(io, client.resolve(name, Clock::now() + std::chrono::seconds(5)));
+  }
 };
 
 TEST_F(DnsClientTest, AsksForBothFamiliesAndPutsIPv4First) {
@@ -68,24 +71,30 @@ TEST_F(DnsClientTest, TheNextServerIsAskedWhenOneIsSilent) {
   TestNameServer dead(io);
   dead.silent = true;
   server.names["ok.test"] = {"93.184.216.34"};
-  DnsClient two(io.get_executor(), {.servers = {dead.endpoint(), server.endpoint()}, .patience = std::chrono::milliseconds(50)});
+  DnsClient two(io.get_executor(),
+                {.servers = {dead.endpoint(), server.endpoint()}, .patience = std::chrono::milliseconds(50)});
   EXPECT_TRUE(run(io, two.resolve("ok.test", Clock::now() + std::chrono::seconds(5))));
 }
 
 TEST(NameServers, AreReadFromTheSettingOrTheSystem) {
   const auto text = [](const Result<NameServers>& servers) {
     std::vector<std::string> list;
-    for (const auto& server : servers.value()) list.push_back(fmt::format("{} {}", server.address().to_string(), server.port()));
+    for (const auto& server : servers.value())
+      list.push_back(fmt::format("{} {}", server.address().to_string(), server.port()));
     return list;
   };
   EXPECT_THAT(text(name_servers("192.0.2.1", "")), ElementsAre("192.0.2.1 53"));
   EXPECT_THAT(text(name_servers("127.0.0.1:5353", "nameserver 1.1.1.1\n")), ElementsAre("127.0.0.1 5353"));
   EXPECT_THAT(text(name_servers("[2001:db8::1]:53", "")), ElementsAre("2001:db8::1 53"));
-  EXPECT_THAT(text(name_servers("", "# x\nsearch a.b\nnameserver 192.0.2.1 # here\nnameserver\t2001:db8::1\nnameserver nonsense\nnameserverx 1.2.3.4\n")),
+  EXPECT_THAT(text(name_servers("",
+                                "# x\nsearch a.b\nnameserver 192.0.2.1 # here\nnameserver\t2001:db8::1\nnameserver "
+                                "nonsense\nnameserverx 1.2.3.4\n")),
               ElementsAre("192.0.2.1 53", "2001:db8::1 53"));
-  EXPECT_THAT(text(name_servers("", "nameserver 1.1.1.1\nnameserver 1.1.1.2\nnameserver 1.1.1.3\nnameserver 1.1.1.4")), testing::SizeIs(3));
+  EXPECT_THAT(text(name_servers("", "nameserver 1.1.1.1\nnameserver 1.1.1.2\nnameserver 1.1.1.3\nnameserver 1.1.1.4")),
+              testing::SizeIs(3));
   EXPECT_THAT(text(name_servers("", "")), ElementsAre("127.0.0.1 53"));
-  for (const char* wrong : {"ns.example.org", "127.1", "1.1.1.1:0", "1.1.1.1:x", "::1:53x"}) EXPECT_FALSE(name_servers(wrong, "")) << wrong;
+  for (const char* wrong : {"ns.example.org", "127.1", "1.1.1.1:0", "1.1.1.1:x", "::1:53x"})
+    EXPECT_FALSE(name_servers(wrong, "")) << wrong;
 }
 
 }  // namespace

@@ -58,13 +58,17 @@ struct Header {
 
 Header read_header(Reader& reader) {
   Header header;
-  for (auto* field : {&header.id, &header.flags, &header.questions, &header.answers, &header.authorities, &header.others}) *field = reader.number();
+  for (auto* field :
+       {&header.id, &header.flags, &header.questions, &header.answers, &header.authorities, &header.others})
+    *field = reader.number();
   return header;
 }
 
 std::string encode_header(const Header& header) {
   std::string out;
-  for (const auto field : {header.id, header.flags, header.questions, header.answers, header.authorities, header.others}) put(out, field);
+  for (const auto field :
+       {header.id, header.flags, header.questions, header.answers, header.authorities, header.others})
+    put(out, field);
   return out;
 }
 
@@ -163,10 +167,14 @@ std::optional<std::variant<DnsQuestion, DnsMalformed>> parse_query(std::string_v
   const auto header = read_header(reader);
   // Never an answer to an answer.
   if (!reader.good || (header.flags & kIsReply) != 0) return std::nullopt;
-  const auto malformed = [&header](DnsCode code) { return std::optional<Parsed>(DnsMalformed{.id = header.id, .code = code}); };
+  const auto malformed = [&header](DnsCode code) {
+    return std::optional<Parsed>(DnsMalformed{.id = header.id, .code = code});
+  };
   if ((header.flags & 0x7800U) != 0) return malformed(DnsCode::not_implemented);
-  if (header.questions != 1 || header.answers != 0 || header.authorities != 0 || header.others > 1) return malformed(DnsCode::format_error);
-  DnsQuestion question{.id = header.id, .recursion_desired = (header.flags & kRecursionDesired) != 0, .edns = header.others == 1};
+  if (header.questions != 1 || header.answers != 0 || header.authorities != 0 || header.others > 1)
+    return malformed(DnsCode::format_error);
+  DnsQuestion question{
+      .id = header.id, .recursion_desired = (header.flags & kRecursionDesired) != 0, .edns = header.others == 1};
   auto name = read_name(reader, Pointers::refused);
   if (!name) return malformed(DnsCode::format_error);
   question.name = std::move(*name);
@@ -200,8 +208,13 @@ std::string encode_answer(const DnsQuestion& question, DnsCode code, const std::
     ++count;
   }
   const auto asked = question.recursion_desired ? kRecursionDesired : std::uint16_t{0};
-  const auto flags = static_cast<std::uint16_t>(kIsReply | kAuthoritative | asked | kRecursionAvailable | static_cast<unsigned>(code));
-  std::string out = encode_header({.id = question.id, .flags = flags, .questions = 1, .answers = count, .others = static_cast<std::uint16_t>(question.edns ? 1 : 0)});
+  const auto flags =
+      static_cast<std::uint16_t>(kIsReply | kAuthoritative | asked | kRecursionAvailable | static_cast<unsigned>(code));
+  std::string out = encode_header({.id = question.id,
+                                   .flags = flags,
+                                   .questions = 1,
+                                   .answers = count,
+                                   .others = static_cast<std::uint16_t>(question.edns ? 1 : 0)});
   out += question.encoded;
   out += records;
   if (question.edns) {
@@ -214,7 +227,8 @@ std::string encode_answer(const DnsQuestion& question, DnsCode code, const std::
 }
 
 std::string encode_answer(const DnsMalformed& malformed) {
-  return encode_header({.id = malformed.id, .flags = static_cast<std::uint16_t>(kIsReply | static_cast<unsigned>(malformed.code))});
+  return encode_header(
+      {.id = malformed.id, .flags = static_cast<std::uint16_t>(kIsReply | static_cast<unsigned>(malformed.code))});
 }
 
 std::string encode_query(std::uint16_t id, std::string_view name, DnsType type) {
@@ -234,11 +248,15 @@ std::string encode_query(std::uint16_t id, std::string_view name, DnsType type) 
 std::optional<DnsReply> parse_reply(std::string_view message, std::uint16_t id, std::string_view name, DnsType type) {
   Reader reader{message};
   const auto header = read_header(reader);
-  if (!reader.good || header.id != id || (header.flags & kIsReply) == 0 || (header.flags & 0x7800U) != 0 || header.questions != 1) return std::nullopt;
+  if (!reader.good || header.id != id || (header.flags & kIsReply) == 0 || (header.flags & 0x7800U) != 0 ||
+      header.questions != 1)
+    return std::nullopt;
   auto asked = read_name(reader, Pointers::refused);
   if (!asked) return std::nullopt;
   to_lower(*asked);
-  if (*asked != name || reader.number() != static_cast<std::uint16_t>(type) || reader.number() != kInternet || !reader.good) return std::nullopt;
+  if (*asked != name || reader.number() != static_cast<std::uint16_t>(type) || reader.number() != kInternet ||
+      !reader.good)
+    return std::nullopt;
 
   DnsReply reply{.code = static_cast<DnsCode>(header.flags & 0xfU), .truncated = (header.flags & kTruncated) != 0};
   if (reply.truncated || reply.code != DnsCode::none) return reply;
@@ -261,7 +279,9 @@ std::optional<DnsReply> parse_reply(std::string_view message, std::uint16_t id, 
     owner = std::move(*to);
   }
   for (const auto& resource : resources) {
-    if (resource.owner != owner || resource.type != static_cast<std::uint16_t>(type) || reply.addresses.size() == kMaxDnsAddresses) continue;
+    if (resource.owner != owner || resource.type != static_cast<std::uint16_t>(type) ||
+        reply.addresses.size() == kMaxDnsAddresses)
+      continue;
     if (const auto address = address_in(message, resource)) reply.addresses.push_back(*address);
   }
   return reply;

@@ -10,11 +10,18 @@
 
 namespace cove::egress {
 
-// Messages of the domain name system (RFC 1035), as a server that knows only names and addresses and as a client of one. Pure functions of bytes
-// that somebody else sent.
+// Messages of the domain name system (RFC 1035), as a server that knows only names and addresses and as a client of
+// one. Pure functions of bytes that somebody else sent.
 
 enum class DnsType : std::uint16_t { a = 1, cname = 5, aaaa = 28, opt = 41 };
-enum class DnsCode : std::uint8_t { none = 0, format_error = 1, server_failure = 2, no_such_name = 3, not_implemented = 4, refused = 5 };
+enum class DnsCode : std::uint8_t {
+  none = 0,
+  format_error = 1,
+  server_failure = 2,
+  no_such_name = 3,
+  not_implemented = 4,
+  refused = 5
+};
 
 struct DnsQuestion {
   std::uint16_t id = 0;
@@ -25,7 +32,8 @@ struct DnsQuestion {
   DnsType type{};        // may be any number
   bool internet = true;  // the class is IN
 };
-// One query and nothing else. What is not a query at all has no answer (nullopt); what is malformed is answered with the code.
+// One query and nothing else. What is not a query at all has no answer (nullopt); what is malformed is answered with
+// the code.
 struct DnsMalformed {
   std::uint16_t id = 0;
   DnsCode code = DnsCode::format_error;
@@ -34,7 +42,8 @@ std::optional<std::variant<DnsQuestion, DnsMalformed>> parse_query(std::string_v
 
 inline constexpr std::uint32_t kDnsTtl = 5;  // seconds; names stay bound to their addresses for minutes
 // Addresses that are not of the question's type are left out.
-std::string encode_answer(const DnsQuestion& question, DnsCode code, const std::vector<boost::asio::ip::address>& addresses);
+std::string encode_answer(const DnsQuestion& question, DnsCode code,
+                          const std::vector<boost::asio::ip::address>& addresses);
 std::string encode_answer(const DnsMalformed& malformed);
 
 // `name` is canonical.

@@ -21,7 +21,8 @@ DnsCode refused(std::string_view message) {
 }
 
 // A reply to `query` with these records, which may point to the question's name at 12.
-std::string reply_to(std::string query, std::uint16_t answers, const std::string& records, char flags = '\x81', char code = '\x80') {
+std::string reply_to(std::string query, std::uint16_t answers, const std::string& records, char flags = '\x81',
+                     char code = '\x80') {
   query[2] = flags;
   query[3] = code;
   query[6] = static_cast<char>(answers >> 8);
@@ -63,7 +64,8 @@ TEST(DnsMessage, EdnsIsAnsweredWithEdns) {
 
 TEST(DnsMessage, WhatIsNotOneQueryIsRefused) {
   const auto query = encode_query(7, "ok.test", DnsType::a);
-  for (std::size_t size = 12; size < query.size(); ++size) EXPECT_EQ(refused(query.substr(0, size)), DnsCode::format_error) << size;
+  for (std::size_t size = 12; size < query.size(); ++size)
+    EXPECT_EQ(refused(query.substr(0, size)), DnsCode::format_error) << size;
   for (std::size_t size = 0; size < 12; ++size) EXPECT_FALSE(parse_query(query.substr(0, size))) << size;
   EXPECT_EQ(refused(query + '\0'), DnsCode::format_error);
   auto two = query;
@@ -93,7 +95,8 @@ TEST(DnsMessage, AReplyToSomethingElseIsNone) {
   EXPECT_FALSE(parse_reply(reply, 7, "evil.test", DnsType::a));
   EXPECT_FALSE(parse_reply(reply, 7, "ok.test", DnsType::aaaa));
   EXPECT_FALSE(parse_reply(query, 7, "ok.test", DnsType::a));
-  for (std::size_t size = 0; size < reply.size(); ++size) EXPECT_FALSE(parse_reply(reply.substr(0, size), 7, "ok.test", DnsType::a)) << size;
+  for (std::size_t size = 0; size < reply.size(); ++size)
+    EXPECT_FALSE(parse_reply(reply.substr(0, size), 7, "ok.test", DnsType::a)) << size;
 }
 
 TEST(DnsMessage, AliasesAreFollowedInsideTheAnswerAlone) {
@@ -101,7 +104,8 @@ TEST(DnsMessage, AliasesAreFollowedInsideTheAnswerAlone) {
   const auto alias = "\xc0\x0c\0\x05\0\x01\0\0\0\x05\0\x04\x01y\xc0\x0f"s;  // ok.test CNAME y.test
   const auto owned = "\x01y\xc0\x0f"s + kA + "\x08\x08\x08\x08";
   const auto strangers = "\x01z\xc0\x0f"s + kA + "\x09\x09\x09\x09";
-  EXPECT_THAT(parse_reply(reply_to(query, 3, strangers + owned + alias), 7, "ok.test", DnsType::a).value().addresses, testing::ElementsAre(ip::make_address("8.8.8.8")));
+  EXPECT_THAT(parse_reply(reply_to(query, 3, strangers + owned + alias), 7, "ok.test", DnsType::a).value().addresses,
+              testing::ElementsAre(ip::make_address("8.8.8.8")));
   EXPECT_TRUE(parse_reply(reply_to(query, 2, alias + strangers), 7, "ok.test", DnsType::a).value().addresses.empty());
   const auto loop = "\xc0\x0c\0\x05\0\x01\0\0\0\x05\0\x02\xc0\x0c"s;
   EXPECT_TRUE(parse_reply(reply_to(query, 1, loop), 7, "ok.test", DnsType::a).value().addresses.empty());
@@ -111,13 +115,15 @@ TEST(DnsMessage, AnAnswerHasABoundedNumberOfAddresses) {
   const auto query = encode_query(7, "ok.test", DnsType::a);
   std::string records;
   for (int i = 0; i < 200; ++i) records += "\xc0\x0c"s + kA + "\x08\x08\x08" + static_cast<char>(i);
-  EXPECT_EQ(parse_reply(reply_to(query, 200, records), 7, "ok.test", DnsType::a).value().addresses.size(), kMaxDnsAddresses);
+  EXPECT_EQ(parse_reply(reply_to(query, 200, records), 7, "ok.test", DnsType::a).value().addresses.size(),
+            kMaxDnsAddresses);
 }
 
 TEST(DnsMessage, TruncationAndErrorsAreTold) {
   const auto query = encode_query(7, "ok.test", DnsType::a);
   EXPECT_TRUE(parse_reply(reply_to(query, 0, "", '\x83'), 7, "ok.test", DnsType::a).value().truncated);
-  EXPECT_EQ(parse_reply(reply_to(query, 0, "", '\x81', '\x83'), 7, "ok.test", DnsType::a).value().code, DnsCode::no_such_name);
+  EXPECT_EQ(parse_reply(reply_to(query, 0, "", '\x81', '\x83'), 7, "ok.test", DnsType::a).value().code,
+            DnsCode::no_such_name);
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ std::string answer_question(SandboxEgress& egress, const DnsQuestion& question) 
   const auto name = canonical_ascii_name(question.name);
   if (!name) return encode_answer(question, DnsCode::no_such_name, {});
   // The sandbox's own (RFC 6761).
-  if (is_localhost(*name)) return encode_answer(question, DnsCode::none, {ip::address_v4::loopback(), ip::address_v6::loopback()});
+  if (is_localhost(*name))
+    return encode_answer(question, DnsCode::none, {ip::address_v4::loopback(), ip::address_v6::loopback()});
   const auto policy = egress.policy();
   const auto decision = decide_name(*policy, *name, std::nullopt);
   const bool allowed = decision.verdict == Verdict::allowed;
@@ -51,7 +52,8 @@ std::string answer_question(SandboxEgress& egress, const DnsQuestion& question) 
 }
 
 // Several messages, each behind its size (RFC 1035, 4.2.2).
-Task<> serve_stream(std::shared_ptr<SandboxEgress> egress, ip::tcp::socket socket, std::shared_ptr<std::size_t> streams) {
+Task<> serve_stream(std::shared_ptr<SandboxEgress> egress, ip::tcp::socket socket,
+                    std::shared_ptr<std::size_t> streams) {
   struct Leaving {
     std::size_t& streams;
     ~Leaving() { --streams; }

@@ -12,8 +12,8 @@ namespace cove::egress {
 
 class SandboxEgress;
 
-// The name server of one sandbox. It asks nobody: an allowed name has a synthetic address, a denied one an address that nothing routes, so that
-// connecting to it fails at once and says why; no name has anything but an IPv4 address.
+// The name server of one sandbox. It asks nobody: an allowed name has a synthetic address, a denied one an address that
+// nothing routes, so that connecting to it fails at once and says why; no name has anything but an IPv4 address.
 
 // The answer to one message; "" when there is none.
 std::string answer_lookup(SandboxEgress& egress, std::string_view message);

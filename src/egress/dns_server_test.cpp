@@ -17,10 +17,12 @@ TEST_F(DnsServer, AnAllowedNameHasASyntheticAddressAndADeniedOneNoRoute) {
   EXPECT_EQ(look_up("ok.test"), "198.18.0.1");
   EXPECT_EQ(look_up("ok.test"), "198.18.0.1");
   EXPECT_EQ(look_up("a.sub.test"), "198.18.16.1");
-  for (const char* name : {"evil.test", "bad.sub.test", "sub.test", "ok.test.evil.test", "metadata.google.internal"}) EXPECT_EQ(look_up(name), "198.19.0.1") << name;
+  for (const char* name : {"evil.test", "bad.sub.test", "sub.test", "ok.test.evil.test", "metadata.google.internal"})
+    EXPECT_EQ(look_up(name), "198.19.0.1") << name;
   EXPECT_EQ(look_up("ok.test", DnsType::aaaa), "");
   EXPECT_EQ(look_up("evil.test", DnsType::aaaa), "");
-  for (const int type : {2, 5, 12, 15, 16, 33, 64, 65, 255}) EXPECT_EQ(look_up("ok.test", static_cast<DnsType>(type)), "") << type;
+  for (const int type : {2, 5, 12, 15, 16, 33, 64, 65, 255})
+    EXPECT_EQ(look_up("ok.test", static_cast<DnsType>(type)), "") << type;
   EXPECT_EQ(look_up("localhost"), "127.0.0.1");
   EXPECT_EQ(look_up("a b.test"), "code 3");
   EXPECT_TRUE(names.asked.empty()) << "nobody else is ever asked";

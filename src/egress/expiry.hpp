@@ -11,8 +11,10 @@ namespace cove::egress {
 // Calls back once when a time has come, unless destroyed before: what a coroutine waits for is closed and ends, late.
 class Expiry {
  public:
-  Expiry(boost::asio::any_io_executor executor, std::chrono::steady_clock::time_point when, std::function<void()> callback)
-      : state_(std::make_shared<State>(State{boost::asio::steady_timer(std::move(executor), when), std::move(callback)})) {
+  Expiry(boost::asio::any_io_executor executor, std::chrono::steady_clock::time_point when,
+         std::function<void()> callback)
+      : state_(
+            std::make_shared<State>(State{boost::asio::steady_timer(std::move(executor), when), std::move(callback)})) {
     wait(state_);
   }
   Expiry(const Expiry&) = delete;

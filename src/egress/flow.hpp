@@ -14,7 +14,10 @@ namespace cove::egress {
 // One connection of a sandbox: the socket inside and, once it was dialled, the one outside.
 struct Flow {
   Flow(boost::asio::ip::tcp::socket inside, AuditKind kind)
-      : client(std::move(inside)), upstream(client.get_executor()), changed(client.get_executor()), subject{.kind = kind} {}
+      : client(std::move(inside)),
+        upstream(client.get_executor()),
+        changed(client.get_executor()),
+        subject{.kind = kind} {}
 
   boost::asio::ip::tcp::socket client;
   boost::asio::ip::tcp::socket upstream;

@@ -15,7 +15,8 @@ double TokenBucket::tokens(Clock::time_point now) {
 
 TokenBucket::Clock::time_point TokenBucket::when(double count, Clock::time_point now) {
   const auto missing = std::max(0.0, count - tokens(now));
-  return now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(missing / per_second_)) + std::chrono::milliseconds(1);
+  return now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(missing / per_second_)) +
+         std::chrono::milliseconds(1);
 }
 
 void Meter::change(const Caps& caps, Clock::time_point now) {

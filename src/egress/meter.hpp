@@ -36,7 +36,9 @@ class Meter {
   void change(const Caps& caps, Clock::time_point now);
   // When the next connection may begin: nothing if it may now, and has been counted.
   std::optional<Clock::time_point> next_connection(Clock::time_point now);
-  [[nodiscard]] bool room_for(std::size_t connections) const { return caps_.connections == 0 || connections < caps_.connections; }
+  [[nodiscard]] bool room_for(std::size_t connections) const {
+    return caps_.connections == 0 || connections < caps_.connections;
+  }
 
   struct Allowance {
     std::size_t bytes = 0;

@@ -9,7 +9,8 @@
 
 namespace cove::egress {
 
-// Pipes through which splice(2) moves bytes from one socket to another. A connection has one only while bytes are under way.
+// Pipes through which splice(2) moves bytes from one socket to another. A connection has one only while bytes are under
+// way.
 class PipePool {
  public:
   static constexpr std::size_t kPipeSize = 256 << 10;

@@ -68,16 +68,19 @@ Task<> serve_connection(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<F
 Result<ip::tcp::endpoint> original_destination(int socket) {
   sockaddr_storage local{};
   socklen_t size = sizeof local;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size) != 0) return fail_errno(errno, "ask for the address of a connection");
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size) != 0)
+    return fail_errno(errno, "ask for the address of a connection");
   if (local.ss_family == AF_INET) {
     sockaddr_in in{};
     size = sizeof in;
-    if (::getsockopt(socket, SOL_IP, kOriginalDestination, &in, &size) != 0) return fail_errno(errno, "ask for the destination of a connection");
+    if (::getsockopt(socket, SOL_IP, kOriginalDestination, &in, &size) != 0)
+      return fail_errno(errno, "ask for the destination of a connection");
     return ip::tcp::endpoint(ip::address_v4(ntohl(in.sin_addr.s_addr)), ntohs(in.sin_port));
   }
   sockaddr_in6 in{};
   size = sizeof in;
-  if (::getsockopt(socket, SOL_IPV6, kOriginalDestination, &in, &size) != 0) return fail_errno(errno, "ask for the destination of a connection");
+  if (::getsockopt(socket, SOL_IPV6, kOriginalDestination, &in, &size) != 0)
+    return fail_errno(errno, "ask for the destination of a connection");
   ip::address_v6::bytes_type bytes{};
   std::memcpy(bytes.data(), &in.sin6_addr, bytes.size());
   return ip::tcp::endpoint(ip::address_v6(bytes), ntohs(in.sin6_port));

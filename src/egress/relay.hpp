@@ -12,9 +12,10 @@ namespace cove::egress {
 
 class SandboxEgress;
 
-// Takes connections as fast as the caps allow; the rest waits in the kernel's queue, in the sandbox's own namespace. Until the acceptor is closed,
-// which must outlive the task.
-async::Task<> accept_all(std::shared_ptr<SandboxEgress> egress, boost::asio::ip::tcp::acceptor& acceptor, AuditKind kind,
+// Takes connections as fast as the caps allow; the rest waits in the kernel's queue, in the sandbox's own namespace.
+// Until the acceptor is closed, which must outlive the task.
+async::Task<> accept_all(std::shared_ptr<SandboxEgress> egress, boost::asio::ip::tcp::acceptor& acceptor,
+                         AuditKind kind,
                          std::function<async::Task<>(std::shared_ptr<SandboxEgress>, std::shared_ptr<Flow>)> serve);
 
 // Connections that the sandbox's kernel redirected here: to synthetic addresses, and to those that are listed.

@@ -26,7 +26,9 @@ std::size_t open_descriptors() {
 struct Relay : SandboxTest {
   std::uint16_t port = serve(echo);
   // Names may have addresses of this machine: they are listed.
-  std::string allow(const std::string& more = "") const { return fmt::format(R"({{"allow":["ok.test:{0}","*.sub.test","127.0.0.1:{0}"]{1}}})", port, more); }
+  std::string allow(const std::string& more = "") const {
+    return fmt::format(R"({{"allow":["ok.test:{0}","*.sub.test","127.0.0.1:{0}"]{1}}})", port, more);
+  }
 };
 
 TEST_F(Relay, CarriesBytesToAnAllowedNameBothWaysAndEndsInOrder) {
@@ -49,8 +51,14 @@ TEST_F(Relay, ResetsWhatIsNotAllowed) {
   open(allow());
   names.names["ok.test"] = {"127.0.0.1"};
   const auto address = look_up("ok.test");
-  for (const auto& [where, wrong_port] : std::vector<std::pair<std::string, std::uint16_t>>{
-           {address, std::uint16_t{1}}, {"198.18.0.77", port}, {"198.19.0.1", port}, {"8.8.8.8", port}, {"127.0.0.1", port}, {"::1", port}, {"169.254.169.254", std::uint16_t{80}}}) {
+  for (const auto& [where, wrong_port] :
+       std::vector<std::pair<std::string, std::uint16_t>>{{address, std::uint16_t{1}},
+                                                          {"198.18.0.77", port},
+                                                          {"198.19.0.1", port},
+                                                          {"8.8.8.8", port},
+                                                          {"127.0.0.1", port},
+                                                          {"::1", port},
+                                                          {"169.254.169.254", std::uint16_t{80}}}) {
     auto socket = dial(where, wrong_port);
     EXPECT_EQ(talk(socket, ""), kReset) << where;
   }
@@ -82,7 +90,8 @@ TEST_F(Relay, JudgesEveryConnectionByWhatTheNameHasThen) {
 
 TEST_F(Relay, TriesTheNextAddressWhenOneDoesNotAnswer) {
   open(fmt::format(R"({{"allow":["ok.test","127.0.0.0/8:{}"]}})", port));
-  names.names["ok.test"] = {"127.0.0.9", "10.0.0.1", "127.0.0.1"};  // nobody listens on the first, the second may not be dialled
+  names.names["ok.test"] = {"127.0.0.9", "10.0.0.1",
+                            "127.0.0.1"};  // nobody listens on the first, the second may not be dialled
   auto socket = dial(look_up("ok.test"), port);
   EXPECT_EQ(talk(socket, "hello"), "hello");
 }
@@ -196,7 +205,8 @@ TEST_F(Relay, BytesPerSecondAreBounded) {
   names.names["ok.test"] = {"127.0.0.1"};
   auto socket = dial(look_up("ok.test"), port);
   const auto begun = std::chrono::steady_clock::now();
-  EXPECT_EQ(talk(socket, std::string(80'000, 'x')).size(), 80'000U);  // 160 000 both ways, of which a second's worth is saved up
+  EXPECT_EQ(talk(socket, std::string(80'000, 'x')).size(),
+            80'000U);  // 160 000 both ways, of which a second's worth is saved up
   EXPECT_GT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(450));
 }
 
@@ -204,10 +214,12 @@ TEST_F(Relay, AnotherPolicyEndsWhatItDeniesIfItIsForAllConnections) {
   open(allow());
   names.names["ok.test"] = {"127.0.0.1"};
   auto socket = dial(look_up("ok.test"), port);
-  run(io, [](tcp::socket& s) -> async::Task<> { co_await asio::async_write(s, asio::buffer("a", 1), kTestTuple); }(socket));
+  run(io,
+      [](tcp::socket& s) -> async::Task<> { co_await asio::async_write(s, asio::buffer("a", 1), kTestTuple); }(socket));
   EXPECT_EQ(run(io, read_exactly(socket, 1)), "a");
   egress->change(policy_of(R"("none")"), SandboxEgress::Scope::new_connections);
-  run(io, [](tcp::socket& s) -> async::Task<> { co_await asio::async_write(s, asio::buffer("b", 1), kTestTuple); }(socket));
+  run(io,
+      [](tcp::socket& s) -> async::Task<> { co_await asio::async_write(s, asio::buffer("b", 1), kTestTuple); }(socket));
   EXPECT_EQ(run(io, read_exactly(socket, 1)), "b");
   auto next = dial("198.18.0.1", port);
   EXPECT_EQ(talk(next, "x"), kReset);

@@ -31,7 +31,8 @@ std::optional<int> family_of(int socket, int type) {
   return address.ss_family;
 }
 
-Result<> take_listener(const asio::any_io_executor& executor, UniqueFd& socket, std::optional<ip::tcp::acceptor>& into, std::string_view name) {
+Result<> take_listener(const asio::any_io_executor& executor, UniqueFd& socket, std::optional<ip::tcp::acceptor>& into,
+                       std::string_view name) {
   if (!socket) return {};
   const auto family = family_of(socket.get(), SOCK_STREAM);
   if (!family) return fail(Errc::invalid, fmt::format("the {} socket is no TCP socket", name));
@@ -50,7 +51,8 @@ SandboxEgress::SandboxEgress(Common& shared, Policy policy, std::function<void()
     : common(shared),
       meter(policy.caps, Clock::now()),
       audit(std::move(on_audit)),
-      tasks(shared.executor, [](std::string_view, const std::exception_ptr&) {}),  // the flow it served is cut by its end
+      tasks(shared.executor,
+            [](std::string_view, const std::exception_ptr&) {}),  // the flow it served is cut by its end
       policy_(std::make_shared<const Policy>(std::move(policy))) {}
 
 Result<> SandboxEgress::start(Sockets sockets) {
@@ -86,7 +88,8 @@ void SandboxEgress::change(Policy policy, Scope scope) {
     auto decision = judge(*flow);
     const auto& address = flow->subject.address;
     if (decision.verdict == Verdict::allowed && !flow->subject.name.empty() && address) {
-      if (auto resolved = decide_resolved(*policy_, *address, flow->subject.port); resolved.verdict == Verdict::denied) decision = std::move(resolved);
+      if (auto resolved = decide_resolved(*policy_, *address, flow->subject.port); resolved.verdict == Verdict::denied)
+        decision = std::move(resolved);
     }
     if (decision.verdict == Verdict::allowed) continue;
     flow->decision = std::move(decision);
@@ -110,7 +113,8 @@ void SandboxEgress::close() {
 std::shared_ptr<Flow> SandboxEgress::admit(ip::tcp::socket client, AuditKind kind) {
   std::string full;
   if (!meter.room_for(flows_.size())) full = "caps.connections";
-  if (common.connections >= common.max_connections || flows_.size() >= common.max_connections / 4) full = "connections of the server";
+  if (common.connections >= common.max_connections || flows_.size() >= common.max_connections / 4)
+    full = "connections of the server";
   std::shared_ptr<Flow> flow(new Flow(std::move(client), kind), [self = shared_from_this()](Flow* ended) {
     const std::unique_ptr<Flow> owner(ended);
     self->leave(*ended);
@@ -156,14 +160,16 @@ void SandboxEgress::leave(Flow& flow) {
   counters.bytes_out += flow.bytes_out;
   if (!flow.recorded || (flow.decision.verdict == Verdict::denied && flow.bytes_in + flow.bytes_out == 0)) return;
   const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - flow.begun);
-  audit.closed(flow.subject, flow.decision, {.bytes_in = flow.bytes_in, .bytes_out = flow.bytes_out, .duration = duration, .error = flow.error});
+  audit.closed(flow.subject, flow.decision,
+               {.bytes_in = flow.bytes_in, .bytes_out = flow.bytes_out, .duration = duration, .error = flow.error});
 }
 
 void SandboxEgress::learn(const Flow& flow) {
   if (!policy_->learn) return;
   const auto& subject = flow.subject;
   auto host = subject.name;
-  if (host.empty() && subject.address) host = subject.address->is_v6() ? fmt::format("[{}]", subject.address->to_string()) : subject.address->to_string();
+  if (host.empty() && subject.address)
+    host = subject.address->is_v6() ? fmt::format("[{}]", subject.address->to_string()) : subject.address->to_string();
   if (learned_.size() >= kMaxLearned && !learned_.contains(host)) return;
   auto& ports = learned_[host];
   if (ports.size() < kMaxLearnedPorts) ports.insert(subject.port);
@@ -179,7 +185,8 @@ json::object SandboxEgress::inspect() const {
   json::object object;
   object["connections"] = {{"open", flows_.size()}, {"total", counters.connections}, {"refused", counters.refused}};
   object["bytes"] = {{"in", in}, {"out", out}};
-  object["dns"] = {{"queries", counters.dns_queries}, {"denied", counters.dns_denied}, {"dropped", counters.dns_dropped}};
+  object["dns"] = {
+      {"queries", counters.dns_queries}, {"denied", counters.dns_denied}, {"dropped", counters.dns_dropped}};
   object["lost"] = audit.lost();
   object["names"] = names.size();
   object["policy"] = to_json(*policy_, Secrets::hidden);

@@ -48,7 +48,8 @@ struct Counters {
   std::uint64_t dns_dropped = 0;  // over the rate
 };
 
-// Everything that egress knows of one sandbox and does for it. Its tasks hold it by a shared pointer and end after close().
+// Everything that egress knows of one sandbox and does for it. Its tasks hold it by a shared pointer and end after
+// close().
 class SandboxEgress : public std::enable_shared_from_this<SandboxEgress> {
  public:
   // Made in the sandbox's network namespace; those that are missing are not served.
@@ -72,7 +73,8 @@ class SandboxEgress : public std::enable_shared_from_this<SandboxEgress> {
 
   // For those who serve its sockets.
 
-  // Nothing, and a reset, when the sandbox has as many connections as it may have. The end of the flow is recorded when its last user lets go.
+  // Nothing, and a reset, when the sandbox has as many connections as it may have. The end of the flow is recorded when
+  // its last user lets go.
   std::shared_ptr<Flow> admit(boost::asio::ip::tcp::socket client, AuditKind kind);
   // Judges the name of the flow, or its address if it has no name. Denied: recorded.
   Decision judge(Flow& flow);

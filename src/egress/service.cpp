@@ -22,7 +22,7 @@
 namespace cove::egress {
 namespace {
 
-constexpr std::size_t kDescriptorsOfOne = 6;      // two sockets, and a pipe for each direction
+constexpr std::size_t kDescriptorsOfOne = 6;       // two sockets, and a pipe for each direction
 constexpr std::size_t kDescriptorsOfOthers = 512;  // of the process itself, of lookups, of listeners
 constexpr std::size_t kMostConnections = 65'536;
 
@@ -34,12 +34,14 @@ std::size_t most_connections() {
   return std::min((descriptors - kDescriptorsOfOthers) / kDescriptorsOfOne, kMostConnections);
 }
 
-// From here on no file is opened and nothing is gained. What the host does not have is done without: it is one lock of several.
+// From here on no file is opened and nothing is gained. What the host does not have is done without: it is one lock of
+// several.
 Result<> lock_in() {
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return fail_errno(errno, "become non-dumpable");
   if (!sys::set_no_new_privileges()) return fail_errno(errno, "give up new privileges");
   const int abi = sys::landlock_abi();
-  if (abi > 0 && !sys::restrict_with_landlock({}, abi, sys::SignalScope::own_domain)) return fail_errno(errno, "close the file system");
+  if (abi > 0 && !sys::restrict_with_landlock({}, abi, sys::SignalScope::own_domain))
+    return fail_errno(errno, "close the file system");
   return {};
 }
 

@@ -34,7 +34,8 @@ struct SyntheticAddresses::State {
 
   Slot* find(ip::address_v4 address) {
     const auto offset = address.to_uint() - kSyntheticBase;
-    if (address.to_uint() < kSyntheticBase || offset >= kBlocks * kBlockSize || offset % kBlockSize == 0) return nullptr;
+    if (address.to_uint() < kSyntheticBase || offset >= kBlocks * kBlockSize || offset % kBlockSize == 0)
+      return nullptr;
     auto& slots = blocks.at(offset / kBlockSize).slots;
     const auto index = offset % kBlockSize - 1;
     return index < slots.size() ? &slots[index] : nullptr;
@@ -43,9 +44,12 @@ struct SyntheticAddresses::State {
 
 SyntheticAddresses::SyntheticAddresses() : state_(std::make_shared<State>()) {}
 
-std::optional<ip::address_v4> SyntheticAddresses::address_of(std::string_view name, std::size_t block, Clock::time_point now) {
+std::optional<ip::address_v4> SyntheticAddresses::address_of(std::string_view name, std::size_t block,
+                                                             Clock::time_point now) {
   auto& in = state_->blocks.at(block);
-  const auto address = [block](std::uint32_t index) { return ip::address_v4(kSyntheticBase + static_cast<std::uint32_t>(block) * kBlockSize + index + 1); };
+  const auto address = [block](std::uint32_t index) {
+    return ip::address_v4(kSyntheticBase + static_cast<std::uint32_t>(block) * kBlockSize + index + 1);
+  };
   if (const auto known = in.by_name.find(name); known != in.by_name.end()) {
     auto& slot = in.slots[known->second];
     slot.handed_out = now;
@@ -83,7 +87,8 @@ std::size_t SyntheticAddresses::size() const {
   return count;
 }
 
-SyntheticAddresses::Use::Use(std::shared_ptr<State> state, ip::address_v4 address) : state_(std::move(state)), address_(address) {
+SyntheticAddresses::Use::Use(std::shared_ptr<State> state, ip::address_v4 address)
+    : state_(std::move(state)), address_(address) {
   if (auto* slot = state_->find(address_)) ++slot->users;
 }
 

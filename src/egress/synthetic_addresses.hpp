@@ -10,9 +10,9 @@
 
 namespace cove::egress {
 
-// The addresses that stand for names in one sandbox (port_groups.hpp), both ways. Each block has room for as many names as it has addresses; when it
-// is full, the name that was asked for longest ago makes room. An address in use by a connection, or handed out within kKept, keeps its name: who
-// looked a name up must not reach another.
+// The addresses that stand for names in one sandbox (port_groups.hpp), both ways. Each block has room for as many names
+// as it has addresses; when it is full, the name that was asked for longest ago makes room. An address in use by a
+// connection, or handed out within kKept, keeps its name: who looked a name up must not reach another.
 class SyntheticAddresses {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,7 +21,8 @@ class SyntheticAddresses {
   SyntheticAddresses();
 
   // Nothing: the block is full of names that must be kept.
-  std::optional<boost::asio::ip::address_v4> address_of(std::string_view name, std::size_t block, Clock::time_point now);
+  std::optional<boost::asio::ip::address_v4> address_of(std::string_view name, std::size_t block,
+                                                        Clock::time_point now);
   // Nothing: it stands for no name.
   [[nodiscard]] std::optional<std::string> name_of(boost::asio::ip::address_v4 address) const;
   [[nodiscard]] std::size_t size() const;

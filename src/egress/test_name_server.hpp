@@ -24,7 +24,8 @@ namespace cove::egress {
 class TestNameServer {
  public:
   explicit TestNameServer(boost::asio::io_context& io)
-      : udp_(io, {boost::asio::ip::address_v4::loopback(), 0}), tcp_(io, {boost::asio::ip::address_v4::loopback(), udp_.local_endpoint().port()}) {
+      : udp_(io, {boost::asio::ip::address_v4::loopback(), 0}),
+        tcp_(io, {boost::asio::ip::address_v4::loopback(), udp_.local_endpoint().port()}) {
     boost::asio::co_spawn(io, serve(), boost::asio::detached);
     boost::asio::co_spawn(io, serve_tcp(), boost::asio::detached);
   }
@@ -33,7 +34,8 @@ class TestNameServer {
   std::vector<std::string> asked;                         // "ok.test 1"
   bool truncate = false;
   bool silent = false;
-  std::function<std::vector<std::string>(const std::string& first)> before;  // other datagrams to send first, given the answer
+  std::function<std::vector<std::string>(const std::string& first)>
+      before;  // other datagrams to send first, given the answer
 
   [[nodiscard]] boost::asio::ip::udp::endpoint endpoint() const { return udp_.local_endpoint(); }
 

@@ -39,7 +39,10 @@ struct SandboxTest : testing::Test {
 
   void open(std::string_view policy) {
     egress = std::make_shared<SandboxEgress>(common, policy_of(policy), [] {});
-    SandboxEgress::Sockets sockets{.relay4 = listener(relay), .dns_udp = UniqueFd(dns.release()), .dns_tcp = listener(dns_streams), .proxy = listener(proxy)};
+    SandboxEgress::Sockets sockets{.relay4 = listener(relay),
+                                   .dns_udp = UniqueFd(dns.release()),
+                                   .dns_tcp = listener(dns_streams),
+                                   .proxy = listener(proxy)};
     ASSERT_TRUE(egress->start(std::move(sockets)));
   }
 
@@ -70,7 +73,8 @@ struct SandboxTest : testing::Test {
     while (true) {
       const auto [failed, size] = co_await socket.async_read_some(boost::asio::buffer(buffer), kTestTuple);
       if (failed) co_return;
-      const auto [unsent, sent] = co_await boost::asio::async_write(socket, boost::asio::buffer(buffer.data(), size), kTestTuple);
+      const auto [unsent, sent] =
+          co_await boost::asio::async_write(socket, boost::asio::buffer(buffer.data(), size), kTestTuple);
       if (unsent) co_return;
     }
   }
@@ -125,7 +129,8 @@ struct SandboxTest : testing::Test {
     for (const auto& record : records()) {
       if (!record.contains("kind") || record.at("kind") == "dns" || record.at("event") != event) continue;
       const auto text = [&record](std::string_view name) { return std::string(record.at(name).as_string()); };
-      list.push_back(fmt::format("{} {} {} {} {}", text("kind"), text("name"), text("address"), text("verdict"), text("rule")));
+      list.push_back(
+          fmt::format("{} {} {} {} {}", text("kind"), text("name"), text("address"), text("verdict"), text("rule")));
     }
     return list;
   }
@@ -134,7 +139,8 @@ struct SandboxTest : testing::Test {
   TestNameServer names{io};
   tcp::endpoint meant;
   Common common{.executor = io.get_executor(),
-                .resolver = DnsClient(io.get_executor(), {.servers = {names.endpoint()}, .patience = std::chrono::milliseconds(200)}),
+                .resolver = DnsClient(io.get_executor(),
+                                      {.servers = {names.endpoint()}, .patience = std::chrono::milliseconds(200)}),
                 .original_destination = [this](int) -> Result<tcp::endpoint> { return meant; }};
   udp::socket dns{io, {boost::asio::ip::address_v4::loopback(), 0}};
   udp::endpoint dns_where = dns.local_endpoint();
