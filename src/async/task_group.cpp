@@ -5,6 +5,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <list>
 #include <vector>
@@ -74,6 +75,9 @@ void TaskGroup::cancel() {
     entry->cancelled = true;
     entry->cancellation.emit(asio::cancellation_type::terminal);
   }
+  // Emitted from outside of the loop, it arrives from the loop, through the entry: a task that ends before must not
+  // take that along.
+  asio::post(state_->executor, [now] {});
 }
 
 Task<> TaskGroup::join_on(std::shared_ptr<State> state) {

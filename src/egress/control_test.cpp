@@ -28,6 +28,12 @@ struct ControlTest : SandboxTest {
     asio::co_spawn(io, control->serve(), [this](std::exception_ptr) { ended = true; });
   }
 
+  // It ends with its front, while everything it uses is there.
+  ~ControlTest() override {
+    front.reset();
+    for (int i = 0; i < 1000 && !ended; ++i) pause(1);
+  }
+
   static UniqueFd memory(std::string_view text) {
     UniqueFd fd(::memfd_create("policy", MFD_CLOEXEC));
     if (!write_all(fd.get(), text)) throw std::runtime_error("memfd");

@@ -28,7 +28,7 @@ std::string shown(std::string_view text) {
   return text.size() > 80 ? out + "…" : out;
 }
 
-tl::unexpected<Error> wrong(std::string_view text, std::string_view why) {
+tl::unexpected<Error> wrong_name(std::string_view text, std::string_view why) {
   return fail(Errc::invalid, fmt::format("'{}' is not a host name: {}", shown(text), why));
 }
 
@@ -43,37 +43,38 @@ bool ends_with_number(std::string_view name) {
 }  // namespace
 
 Result<std::string> canonical_ascii_name(std::string_view text) {
-  if (text.empty()) return wrong(text, "it is empty");
+  if (text.empty()) return wrong_name(text, "it is empty");
   std::string name(text);
   if (name.back() == '.') name.pop_back();
-  if (name.empty() || name.size() > kLongestName) return wrong(text, "names have 1 to 253 characters");
+  if (name.empty() || name.size() > kLongestName) return wrong_name(text, "names have 1 to 253 characters");
   for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_' && c != '.')
-      return wrong(text, "names consist of letters, digits, '-' and '.'");
+      return wrong_name(text, "names consist of letters, digits, '-' and '.'");
   }
   for (std::string_view rest = name; !rest.empty() || name.back() == '.';) {
     const bool last = rest.find('.') == std::string_view::npos;
     const auto label = take_until(rest, '.');
-    if (label.empty()) return wrong(text, "a part between dots is empty");
-    if (label.size() > kLongestLabel) return wrong(text, "a part between dots has more than 63 characters");
-    if (label.front() == '-' || label.back() == '-') return wrong(text, "a part between dots begins or ends with '-'");
+    if (label.empty()) return wrong_name(text, "a part between dots is empty");
+    if (label.size() > kLongestLabel) return wrong_name(text, "a part between dots has more than 63 characters");
+    if (label.front() == '-' || label.back() == '-')
+      return wrong_name(text, "a part between dots begins or ends with '-'");
     if (last) break;
   }
   if (ends_with_number(name))
-    return wrong(text, "it would be read as an address; write addresses as 192.0.2.7 or [2001:db8::1]");
+    return wrong_name(text, "it would be read as an address; write addresses as 192.0.2.7 or [2001:db8::1]");
   return name;
 }
 
 Result<std::string> canonical_name(std::string_view text) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
     return canonical_ascii_name(text);
-  if (text.size() > 4 * kLongestName) return wrong(text, "names have 1 to 253 characters");
-  if (!valid_utf8(text) || text.find('\0') != std::string_view::npos) return wrong(text, "it is not UTF-8");
+  if (text.size() > 4 * kLongestName) return wrong_name(text, "names have 1 to 253 characters");
+  if (!valid_utf8(text) || text.find('\0') != std::string_view::npos) return wrong_name(text, "it is not UTF-8");
   char* found = nullptr;
   const int failed = ::idn2_to_ascii_8z(std::string(text).c_str(), &found, IDN2_NONTRANSITIONAL | IDN2_NFC_INPUT);
   const std::unique_ptr<char, void (*)(void*)> owner(found, ::idn2_free);
-  if (failed != IDN2_OK) return wrong(text, ::idn2_strerror(failed));
+  if (failed != IDN2_OK) return wrong_name(text, ::idn2_strerror(failed));
   return canonical_ascii_name(found);
 }
 

@@ -127,7 +127,7 @@ struct SandboxTest : testing::Test {
   std::vector<std::string> told(std::string_view event = "decided") {
     std::vector<std::string> list;
     for (const auto& record : records()) {
-      if (!record.contains("kind") || record.at("kind") == "dns" || record.at("event") != event) continue;
+      if (!record.contains("kind") || record.at("kind") == "dns" || record.at("event").as_string() != event) continue;
       const auto text = [&record](std::string_view name) { return std::string(record.at(name).as_string()); };
       list.push_back(
           fmt::format("{} {} {} {} {}", text("kind"), text("name"), text("address"), text("verdict"), text("rule")));

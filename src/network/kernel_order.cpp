@@ -83,7 +83,7 @@ async::Task<Result<Sockets>> order_ways(std::shared_ptr<sandbox::Sandbox> sandbo
   COVE_CO_TRY(auto made, co_await carry_out(sandbox, order, answer));
   Sockets sockets;
   if (wanted == wire::NetworkSockets::none) co_return sockets;
-  if (made.size() != 3U + (answer.has_relay6 != 0 ? 1 : 0) + (answer.has_proxy != 0 ? 1 : 0))
+  if (made.size() != 3U + (answer.has_relay6 != 0 ? 1 : 0))
     co_return fail(Errc::io, "a socket of the sandbox's network is missing");
   auto next = made.begin();
   sockets.relay = std::move(*next++);
@@ -91,7 +91,6 @@ async::Task<Result<Sockets>> order_ways(std::shared_ptr<sandbox::Sandbox> sandbo
       answer.has_relay6 != 0 ? std::move(*next++) : UniqueFd(::fcntl(sockets.relay.get(), F_DUPFD_CLOEXEC, 3));
   sockets.dns = std::move(*next++);
   sockets.dns_tcp = std::move(*next++);
-  if (answer.has_proxy != 0) sockets.proxy = std::move(*next);
   co_return sockets;
 }
 

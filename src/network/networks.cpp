@@ -168,8 +168,6 @@ async::Task<Result<>> Networks::open_ways(std::shared_ptr<sandbox::Sandbox> sand
   COVE_CO_TRY(auto sockets, co_await order_ways(sandbox, policy, wire::NetworkSockets::wanted));
   auto fds = sys::descriptors(std::move(memory), std::move(sockets.relay), std::move(sockets.relay6),
                               std::move(sockets.dns), std::move(sockets.dns_tcp));
-  network->proxy = static_cast<bool>(sockets.proxy);
-  if (sockets.proxy) fds.push_back(std::move(sockets.proxy));
   const wire::EgressRequest request{.verb = wire::EgressVerb::open, .id = id_of(sandbox->row().id)};
   auto told = co_await egress_.ask(request, std::move(fds));
   if (!told) {
@@ -201,11 +199,6 @@ Result<> Networks::write_down(const sandbox::Sandbox& sandbox, const egress::Pol
 egress::Policy Networks::policy_of(const sandbox::Sandbox& sandbox) const {
   const auto found = networks_.find(sandbox.row().id);
   return found == networks_.end() ? egress::Policy() : found->second->policy;
-}
-
-bool Networks::has_proxy(const sandbox::Sandbox& sandbox) const {
-  const auto found = networks_.find(sandbox.row().id);
-  return found != networks_.end() && found->second->open && found->second->proxy;
 }
 
 async::Task<Result<json::object>> Networks::inspect(std::shared_ptr<sandbox::Sandbox> sandbox) {

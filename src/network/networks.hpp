@@ -53,8 +53,6 @@ class Networks : public sandbox::Networking {
   [[nodiscard]] egress::Policy policy_of(const sandbox::Sandbox& sandbox) const;
   // The counters and the certificate of the egress process, for a sandbox whose network is open; empty for another.
   async::Task<Result<boost::json::object>> inspect(std::shared_ptr<sandbox::Sandbox> sandbox);
-  // Whether the proxy's port was free.
-  [[nodiscard]] bool has_proxy(const sandbox::Sandbox& sandbox) const;
 
   // The oldest first, those after `after`.
   [[nodiscard]] std::vector<LogRecord> log(const sandbox::Sandbox& sandbox, std::uint64_t after,
@@ -67,7 +65,6 @@ class Networks : public sandbox::Networking {
     explicit Network(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
     egress::Policy policy;
     bool open = false;  // the egress process serves it
-    bool proxy = false;
     bool busy = false;  // somebody changes it
     async::Signal changed;
     std::deque<LogRecord> log;

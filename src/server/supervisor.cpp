@@ -13,7 +13,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <thread>
@@ -78,7 +77,7 @@ class Supervisor {
   };
   [[noreturn]] void become_front(FrontEnds ends);
   Result<> replace_keeper();
-  Result<> replace_egress();
+  void replace_egress();
   Result<> pass_on_configuration();
   Result<> pass_on(wire::SupervisorWord word, int descriptor) const;
   void reap();
@@ -270,11 +269,12 @@ Result<> Supervisor::replace_keeper() {
   return pass_on(wire::SupervisorWord::keeper, link.get());
 }
 
-// What was open in the one before is opened in this one by the front.
-Result<> Supervisor::replace_egress() {
+void Supervisor::replace_egress() {
   log_.warn("egress process died: starting another");
-  COVE_TRY(const auto link, egress_.start(config_, *home_));
-  return pass_on(wire::SupervisorWord::egress, link.get());
+  const auto link = egress_.start(config_, *home_);
+  const auto passed =
+      link ? pass_on(wire::SupervisorWord::egress, link->get()) : Result<>(tl::unexpected<Error>(link.error()));
+  if (!passed) log_.error(passed.error().message);
 }
 
 // The front may not be allowed to read the file, so it is sent the contents.
@@ -359,9 +359,7 @@ Result<int> Supervisor::run() {
       pass_on_signals();
       receive_from_front();
       reap();
-      if (!front_status_ && egress_.pid() < 0 && !asked_to_stop_) {
-        if (auto replaced = replace_egress(); !replaced) log_.error(replaced.error().message);
-      }
+      if (!front_status_ && egress_.pid() < 0 && !asked_to_stop_) replace_egress();
       if (front_status_ || keeper_) continue;
       // A keeper goes when its front does: which of the two went first is seen a moment later.
       for (int i = 0; i < (asked_to_stop_ ? 50 : 1) && !front_status_; ++i) {

@@ -39,16 +39,13 @@ struct NetworkOrder {
 };
 
 // The descriptors beside it, in this order: relay over IPv4 and IPv6 (left out where the kernel has none), DNS over UDP
-// and TCP, proxy (left out where the port is taken inside).
+// and TCP.
 struct NetworkAnswer {
   std::uint32_t done = 0;
   std::uint32_t has_relay6 = 0;
-  std::uint32_t has_proxy = 0;
   std::int32_t sys_errno = 0;
   Errc code = Errc::io;
   char message[200] = {};
 };
-
-inline constexpr std::uint16_t kProxyPort = 3128;
 
 }  // namespace cove::wire

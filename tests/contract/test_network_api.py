@@ -148,7 +148,7 @@ def test_a_network_outlives_the_server(names, web):
         assert fetch(server, box, "ok.test", web.port) == "hello"
 
 
-def test_nw_25_an_egress_process_that_dies_is_replaced_and_nothing_is_open_meanwhile(names, web):
+def test_NW_25_an_egress_process_that_dies_is_replaced_and_nothing_is_open_meanwhile(names, web):
     with Server("--resolver", names.address) as server:
         box = server.create(network={"mode": "allow", "allow": ["ok.test", "127.0.0.1"]})
         assert fetch(server, box, "ok.test", web.port) == "hello"
@@ -172,6 +172,6 @@ def test_tenants_may_not_list_private_addresses(names):
     ({"mode": "allow", "caps": {"connections": -1}}, "network.caps"),
     (["example.com"], "network"),
 ])
-def test_bad_policies_are_refused_by_field(served, policy, field):
+def test_NW_24_bad_policies_are_refused_by_field(served, policy, field):
     answer = served.put(f"/v1/sandboxes/{new_id()}", {"network": policy})
     assert answer.status == 400 and field in str(answer.json), answer

@@ -99,7 +99,7 @@ attempt("metadata.google.internal", lambda: socket.create_connection(("metadata.
 
 
 @pytest.mark.parametrize("kind", ["none", "allow", "public"])
-def test_nw_01_the_host_the_lan_and_metadata_are_unreachable(served, listed, public, trap, kind):
+def test_NW_01_the_host_the_lan_and_metadata_are_unreachable(served, listed, public, trap, kind):
     box = {"none": served.create(), "allow": listed, "public": public}[kind]
     before = len(trap.came)
     answers = probe(served, box, PLACES + "attempt('loopback', connect('127.0.0.1', port))", port=trap.port)
@@ -110,7 +110,7 @@ def test_nw_01_the_host_the_lan_and_metadata_are_unreachable(served, listed, pub
 
 
 @pytest.mark.parametrize("kind", ["none", "allow"])
-def test_nw_02_udp_and_broadcast_go_nowhere(served, listed, kind):
+def test_NW_02_udp_and_broadcast_go_nowhere(served, listed, kind):
     box = listed if kind == "allow" else served.create()
     answers = probe(served, box, """
 attempt("udp", send(socket.AF_INET, ("198.51.100.1", 53)))
@@ -121,7 +121,7 @@ attempt("broadcast", send(socket.AF_INET, ("255.255.255.255", 9)))
     assert not [name for name, answer in answers.items() if answer == "sent"], answers
 
 
-def test_nw_03_ipv6_is_no_way_around(served, listed):
+def test_NW_03_ipv6_is_no_way_around(served, listed):
     answers = probe(served, listed, """
 for host in ("2001:db8::1", "ff02::1", "::ffff:203.0.113.1", "64:ff9b::a00:1"):
     attempt(host, connect(host, 443))
@@ -130,12 +130,12 @@ attempt("udp", send(socket.AF_INET6, ("2001:db8::1", 53)))
     assert all(answer.startswith(("101 ", "99 ", "13 ", "1 ")) for answer in answers.values()), answers
 
 
-def test_nw_04_vsock_is_denied(served, public):
+def test_NW_04_vsock_is_denied(served, public):
     answers = probe(served, public, "attempt('vsock', lambda: str(socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)))")
     assert answers["vsock"].startswith(("97 ", "1 ")), answers
 
 
-def test_nw_06_nw_07_what_is_not_listed_has_no_route(served, listed, trap):
+def test_NW_06_NW_07_what_is_not_listed_has_no_route(served, listed, trap):
     answers = probe(served, listed, """
 attempt("listed", connect("ok.test", port))
 attempt("another port", connect("ok.test", port + 1))
@@ -146,7 +146,7 @@ attempt("past the proxy", connect("198.51.100.7", 443))
     assert all(answer == "101 Network is unreachable" for answer in answers.values()), answers
 
 
-def test_nw_08_only_the_exact_name_passes(served, listed, trap):
+def test_NW_08_only_the_exact_name_passes(served, listed, trap):
     answers = probe(served, listed, r"""
 for name in ("ok.test.evil.test", "evil.test#ok.test", "ok.test@evil.test", " ok.test", "ok.test%00.evil.test", "xn--k-fga.test", "o\u043a.test", "a" * 300 + ".test", "ok.test..", "test", "ok"):
     attempt(name, connect(name, port))
@@ -158,7 +158,7 @@ for name in ("ok.test", "OK.test", "ok.test."):
     assert "connected" not in answers.values(), answers
 
 
-def test_nw_09_addresses_written_otherwise_are_not_names(served, public, trap):
+def test_NW_09_addresses_written_otherwise_are_not_names(served, public, trap):
     before = len(trap.came)
     answers = probe(served, public, """
 for host in ("127.1", "0x7f000001", "2130706433", "0", "::ffff:127.0.0.1", "::", "0251.0376.0251.0376", "2852039166"):
@@ -167,21 +167,21 @@ for host in ("127.1", "0x7f000001", "2130706433", "0", "::ffff:127.0.0.1", "::",
     assert "connected" not in answers.values() and len(trap.came) == before, answers
 
 
-def test_nw_10_a_name_that_changes_its_address_is_judged_each_time(served, trap):
+def test_NW_10_a_name_that_changes_its_address_is_judged_each_time(served, trap):
     box = served.create(network={"mode": "allow", "allow": ["rebind.test"]})
     before = len(trap.came)
     answers = probe(served, box, "for n in range(4): attempt(str(n), lambda: socket.create_connection(('rebind.test', port), 3).recv(10).decode())", port=trap.port)
     assert "hello\n" not in answers.values() and len(trap.came) == before, answers
 
 
-def test_nw_11_inside_addresses_among_others_are_not_dialled(served, trap):
+def test_NW_11_inside_addresses_among_others_are_not_dialled(served, trap):
     box = served.create(network={"mode": "allow", "allow": ["mixed.test", "inside.test"]})
     before = len(trap.came)
     answers = probe(served, box, "for name in ('mixed.test', 'inside.test'): attempt(name, lambda: socket.create_connection((name, port), 3).recv(10).decode())", port=trap.port)
     assert "hello\n" not in answers.values() and len(trap.came) == before, answers
 
 
-def test_nw_16_names_carry_nothing_out(served, listed, names):
+def test_NW_16_names_carry_nothing_out(served, listed, names):
     before = len(names.asked)
     probe(served, listed, """
 for n in range(300):
@@ -194,7 +194,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
     assert names.asked[before:] == []
 
 
-def test_nw_17_other_name_servers_only_if_listed(served, listed):
+def test_NW_17_other_name_servers_only_if_listed(served, listed):
     answers = probe(served, listed, """
 for port in (53, 443, 853):
     attempt(str(port), connect("9.9.9.9", port))
@@ -202,7 +202,7 @@ for port in (53, 443, 853):
     assert set(answers.values()) == {"101 Network is unreachable"}, answers
 
 
-def test_nw_18_nw_20_raw_sockets_and_netlink_change_nothing(served, public):
+def test_NW_18_NW_20_raw_sockets_and_netlink_change_nothing(served, public):
     answers = probe(served, public, """
 attempt("icmp", lambda: str(socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)))
 attempt("ping", lambda: str(socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1)))
@@ -217,7 +217,7 @@ attempt("route", route)
     assert all(answer.split()[0] in ("1", "13", "93", "97") for answer in answers.values()), answers
 
 
-def test_nw_21_connections_at_once_are_capped(served, trap):
+def test_NW_21_connections_at_once_are_capped(served, trap):
     box = served.create(network={"mode": "allow", "allow": ["ok.test", "127.0.0.1"], "caps": {"connections": 5}})
     holder = socket.create_server(("127.0.0.1", 0))
     held = []
@@ -242,6 +242,6 @@ for n in range(8): attempt(str(n), one)
 
 
 @pytest.mark.parametrize("field", [{"network": "host"}, {"network": {"mode": "host"}}, {"network": {"mode": "allow", "resolver": "8.8.8.8"}}, {"network": {"mode": "allow", "ca": "x"}}])
-def test_nw_27_settings_that_are_the_operators_are_refused(served, field):
+def test_NW_27_settings_that_are_the_operators_are_refused(served, field):
     answer = served.post("/v1/sandboxes", field)
     assert answer.status == 400 and "network" in str(answer.json), answer

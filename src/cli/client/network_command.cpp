@@ -35,8 +35,6 @@ Result<> show_policy(const json::object& policy) {
     if (const auto list = list_of(policy, name); !list.empty())
       COVE_CHECK(put_line(fmt::format("{:<9} {}", name, printable(list))));
   }
-  if (const auto proxy = text_of(policy, "proxy"); !proxy.empty())
-    COVE_CHECK(put_line(fmt::format("proxy     {} (inside)", printable(proxy))));
   return {};
 }
 

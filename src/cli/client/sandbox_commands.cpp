@@ -258,7 +258,8 @@ void add_sandbox_commands(App& app, Commands& commands) {
     command->add_option("--image", a->image,
                         "Image to start from; the server's [images] setting maps it to a template");
     command->footer(
-        "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  cove create web --allow example.com:443\n  id=$(cove create --label job=42)\n  cove exec $id "
+        "Examples:\n  cove create demo --ttl 1h --memory 1Gi\n  cove create web --allow example.com:443\n  id=$(cove "
+        "create --label job=42)\n  cove exec $id "
         "python3 -c 'print(6*7)'");
     describe(*command, *a, "[ID]");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, create(*a)); }});

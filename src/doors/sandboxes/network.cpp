@@ -14,7 +14,6 @@ constexpr std::uint64_t kMaxRecords = 1000;
 
 Task<Result<json::object>> shown_network(Services& services, std::shared_ptr<sandbox::Sandbox> found) {
   auto object = egress::to_json(services.networks.policy_of(*found), egress::Secrets::hidden);
-  object["proxy"] = services.networks.has_proxy(*found) ? json::value("http://127.0.0.1:3128") : json::value();
   COVE_CO_TRY(auto inspected, co_await services.networks.inspect(found));
   inspected.erase("policy");
   for (auto& [name, value] : inspected) object[name] = std::move(value);
@@ -25,12 +24,6 @@ Task<Answer> get_network(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
   COVE_CO_TRY(auto object, co_await shown_network(services, found));
   co_return http::json_response(200, std::move(object));
-}
-
-// "" when there is no such text.
-std::string_view text_of_field(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string_view(value->as_string()) : std::string_view();
 }
 
 // Whether connections that are open are judged by the new policy too.
@@ -46,8 +39,7 @@ Task<Answer> put_network(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto body, co_await read_object(services, exchange));
   COVE_CO_TRY(const auto scope, scope_of(body));
   body.erase("existing");
-  const auto before = services.networks.policy_of(*found);
-  COVE_CO_TRY(auto policy, requested_policy(services, exchange.request().principal, std::move(body), before));
+  COVE_CO_TRY(auto policy, requested_policy(services, exchange.request().principal, std::move(body)));
   COVE_CO_CHECK(co_await services.networks.set(found, std::move(policy), scope));
   found->touch();
   COVE_CO_TRY(auto object, co_await shown_network(services, found));
@@ -78,21 +70,9 @@ constexpr auto kNetworkRoutes = std::to_array<Route>({
 
 }  // namespace
 
-Result<egress::Policy> requested_policy(Services& services, const Principal& principal, json::value requested,
-                                        const egress::Policy& before) {
-  // Values are never shown: one that is left out stays what it was.
-  auto* headers = requested.is_object() ? requested.as_object().if_contains("headers") : nullptr;
-  if (headers != nullptr && headers->is_array()) {
-    for (auto& one : headers->as_array()) {
-      if (!one.is_object() || one.as_object().contains("value")) continue;
-      const auto& entry = one.as_object();
-      const auto same = std::ranges::find_if(before.headers, [&](const auto& rule) {
-        return text_of_field(entry, "host") == rule.name && text_of_field(entry, "header") == rule.header;
-      });
-      if (same != before.headers.end()) one.as_object()["value"] = same->value;
-    }
-  }
+Result<egress::Policy> requested_policy(Services& services, const Principal& principal, json::value requested) {
   COVE_TRY(auto policy, egress::parse_policy(requested, "network"));
+  if (!policy.headers.empty()) return fail(Errc::unsupported, "network.headers: headers cannot be added yet");
   if (services.authority.operates(principal)) return policy;
   const auto config = services.config();
   for (const auto& target : egress::private_targets(policy)) {

@@ -9,8 +9,7 @@
 namespace cove::doors::sandboxes {
 
 // The policy that a request asks for, if its principal may have it. Errc::invalid names the field; Errc::denied a
-// private target that only an operator may allow. Headers without a value keep the one they have in `before`.
-Result<egress::Policy> requested_policy(Services& services, const Principal& principal, boost::json::value requested,
-                                        const egress::Policy& before);
+// private target that only an operator may allow.
+Result<egress::Policy> requested_policy(Services& services, const Principal& principal, boost::json::value requested);
 
 }  // namespace cove::doors::sandboxes
