@@ -15,7 +15,7 @@ struct Principal {
   std::string key_id;
   bool in_scope = true;                                               // the token's scopes cover this server
   std::optional<std::chrono::system_clock::time_point> expires = {};  // of the token, if it does
-  std::string door = {};    // the API that the request came by
+  std::string door = {};                                              // the API that the request came by
   std::string client = {};  // what the client calls itself; one line of at most kClientName bytes
 };
 

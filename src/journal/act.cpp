@@ -11,9 +11,9 @@ namespace cove::journal {
 namespace {
 
 constexpr std::size_t kShownBytes = 16U << 10;
-constexpr auto kKinds = std::to_array<std::string_view>({kind::kLifecycle, kind::kCommand, kind::kProgram, kind::kCell,
-                                                         kind::kKernel, kind::kFile, kind::kPackages, kind::kNetwork,
-                                                         kind::kTool});
+constexpr auto kKinds =
+    std::to_array<std::string_view>({kind::kLifecycle, kind::kCommand, kind::kProgram, kind::kCell, kind::kKernel,
+                                     kind::kFile, kind::kPackages, kind::kNetwork, kind::kTool});
 
 }  // namespace
 

@@ -41,11 +41,11 @@ inline constexpr std::string_view kTool = "tool";
 // What is done.
 struct Act {
   std::string_view kind;
-  std::string summary;               // one line for people
-  boost::json::object detail = {};   // for programs
-  boost::json::object repeat = {};   // all that it takes to do it again; empty: it cannot be done again
-  std::string reference = {};        // "process 3", "cell k1/12"
-  bool brief = false;                // written when it has ended, with the content it was given
+  std::string summary;              // one line for people
+  boost::json::object detail = {};  // for programs
+  boost::json::object repeat = {};  // all that it takes to do it again; empty: it cannot be done again
+  std::string reference = {};       // "process 3", "cell k1/12"
+  bool brief = false;               // written when it has ended, with the content it was given
 };
 
 // How an act ended.

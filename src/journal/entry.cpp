@@ -26,8 +26,8 @@ void Entry::end(Outcome outcome) {
   const auto journal = journal_.lock();
   if (!journal) return;
   for (const auto& [stream, digest] : known_ == Output::whole ? output_ : std::map<std::string, OutputDigest>()) {
-    outcome.result[stream] = boost::json::object{{"bytes", digest.bytes()},
-                                                 {"fingerprint", fmt::format("{:016x}", digest.fingerprint())}};
+    outcome.result[stream] =
+        boost::json::object{{"bytes", digest.bytes()}, {"fingerprint", fmt::format("{:016x}", digest.fingerprint())}};
   }
   const auto lasted = std::chrono::steady_clock::now() - began_;
   (*journal)->end(seq_, std::chrono::duration_cast<std::chrono::milliseconds>(lasted), std::move(outcome));

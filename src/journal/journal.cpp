@@ -167,9 +167,8 @@ void Journal::write() {
 
 std::shared_ptr<Entry> Journal::resume(const std::string& sandbox, const std::string& reference) {
   if (!self_) return nullptr;
-  const auto found = std::ranges::find_if(inherited_, [&](const auto& one) {
-    return one.second.sandbox == sandbox && one.second.reference == reference;
-  });
+  const auto found = std::ranges::find_if(
+      inherited_, [&](const auto& one) { return one.second.sandbox == sandbox && one.second.reference == reference; });
   if (found == inherited_.end()) return nullptr;
   const auto lasted = milliseconds(std::max<std::int64_t>(0, unix_millis() - found->second.at_unix_ms));
   const auto seq = found->first;
@@ -233,9 +232,15 @@ json::object to_json(const store::ActivityRow& row) {
     auto value = json::parse(text, failed);
     return failed ? json::value(json::object()) : value;
   };
-  json::object act{{"seq", row.seq},       {"at", iso_time(row.at_unix_ms)}, {"sandbox", row.sandbox_name},
-                   {"door", row.door},     {"client", row.client},           {"keyId", row.key_id},
-                   {"kind", row.kind},     {"summary", row.summary},         {"ref", row.reference},
+  json::object act{{"seq", row.seq},
+                   {"at", iso_time(row.at_unix_ms)},
+                   {"sandbox", row.sandbox_name},
+                   {"door", row.door},
+                   {"client", row.client},
+                   {"keyId", row.key_id},
+                   {"kind", row.kind},
+                   {"summary", row.summary},
+                   {"ref", row.reference},
                    {"detail", parsed(row.detail_json)}};
   if (row.duration_ms) {
     act["durationMs"] = *row.duration_ms;

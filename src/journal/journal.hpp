@@ -91,8 +91,8 @@ class Journal {
   std::int64_t next_ = 1;
   std::map<std::int64_t, Open> open_;
   std::map<std::int64_t, store::ActivityRow> inherited_;  // begun by the server before us, not resumed
-  std::vector<std::int64_t> begun_;          // of those, not written yet
-  std::vector<store::ActivityRow> ended_rows_;  // begun and ended since the last write
+  std::vector<std::int64_t> begun_;                       // of those, not written yet
+  std::vector<store::ActivityRow> ended_rows_;            // begun and ended since the last write
   std::vector<store::ActivityEnd> ends_;
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // by tenant
   bool writing_soon_ = false;

@@ -72,9 +72,8 @@ journal::Act act_of(const InstallRequest& request) {
     packages.push_back(json::object{{"name", package.name}, {"version", package.version}});
   }
   act.detail = {{"packages", packages}, {"index", request.index.text()}};
-  act.repeat = {{"packages", std::move(packages)},
-                {"index", request.index.text()},
-                {"timeoutMs", request.timeout.count()}};
+  act.repeat = {
+      {"packages", std::move(packages)}, {"index", request.index.text()}, {"timeoutMs", request.timeout.count()}};
   return act;
 }
 

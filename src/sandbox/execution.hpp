@@ -66,7 +66,7 @@ struct ExecutionOrder {
   std::string op = "execute";
   boost::json::object content = {};
   std::optional<std::chrono::milliseconds> timeout = {};
-  std::chrono::milliseconds grace{2000};  // to end when it is interrupted
+  std::chrono::milliseconds grace{2000};       // to end when it is interrupted
   std::shared_ptr<journal::Entry> entry = {};  // of the journal, ended with the execution
 };
 

@@ -31,7 +31,8 @@ std::shared_ptr<journal::Entry> SandboxFiles::begin_act(std::string verb, std::s
   act.repeat = std::move(more);
   act.repeat["verb"] = std::move(verb);
   act.repeat["path"] = std::move(path);
-  if (confined_ != Confined::no) act.repeat["confined"] = confined_ == Confined::to_workspace ? "workspace" : "directory";
+  if (confined_ != Confined::no)
+    act.repeat["confined"] = confined_ == Confined::to_workspace ? "workspace" : "directory";
   return sandbox_->begin_act(actor_, std::move(act));
 }
 

@@ -63,10 +63,7 @@ class SandboxFiles {
   // asks for are acts of the journal.
   SandboxFiles(std::shared_ptr<Sandbox> sandbox, std::function<bool()> abandoned, Confined confined = Confined::no,
                journal::Actor actor = {})
-      : sandbox_(std::move(sandbox)),
-        abandoned_(std::move(abandoned)),
-        confined_(confined),
-        actor_(std::move(actor)) {}
+      : sandbox_(std::move(sandbox)), abandoned_(std::move(abandoned)), confined_(confined), actor_(std::move(actor)) {}
 
   // Errc::invalid for what is no regular file.
   async::Task<Result<FileOutput>> read(std::string path, std::optional<ByteRange> range = std::nullopt) const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/result.hpp"
 #include "journal/act.hpp"
 #include "sandbox/execution.hpp"
 #include "sandbox/process_request.hpp"

@@ -36,9 +36,9 @@ struct ExecuteRequest {
   boost::json::object user_expressions;
   std::optional<std::chrono::milliseconds> timeout;
   ExecutionLimits limits;
-  std::string file = {};  // what the code finds as its own path; "": nothing, or what the interpreter says
+  std::string file = {};      // what the code finds as its own path; "": nothing, or what the interpreter says
   journal::Actor actor = {};  // who asks, for the journal
-  bool stay = false;      // `exit` in a cell does not end the kernel
+  bool stay = false;          // `exit` in a cell does not end the kernel
   bool watch = false;  // changed modules are reloaded; `touched` of the reply says whether files may have been written
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
   // Instead of code: comm_open, comm_msg or comm_close, whose handler is run, and the message for it.

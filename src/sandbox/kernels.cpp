@@ -60,8 +60,7 @@ Result<std::shared_ptr<Kernel>> Kernels::find(const Sandbox& sandbox, std::strin
   return fail(Errc::not_found, fmt::format("kernel not found: {}", id));
 }
 
-async::Task<> Kernels::remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel,
-                              journal::Actor actor) {
+async::Task<> Kernels::remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel, journal::Actor actor) {
   if (const auto entry = sandbox->begin_act(actor, kernel->act_of("end"))) entry->end({.word = "ok"});
   if (const auto group = by_sandbox_.find(sandbox->row().id); group != by_sandbox_.end())
     group->second.kernels.erase(kernel->id());

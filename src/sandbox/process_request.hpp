@@ -52,7 +52,7 @@ struct ProcessRequest {
   bool light = false;  // a Python program for which a light interpreter will do
   bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
   ProcessTag tag = {};
-  std::vector<wire::InlineFile> files = {};  // written by the new process before it becomes its program
+  std::vector<wire::InlineFile> files = {};    // written by the new process before it becomes its program
   std::shared_ptr<journal::Entry> entry = {};  // of the journal, ended with the process
 };
 

@@ -29,6 +29,19 @@ std::string fields_of(const std::string& data_json) {
   return fields;
 }
 
+// What it takes to make a sandbox like this one.
+boost::json::object creation_of(const store::SandboxRow& row) {
+  return {{"template", row.template_name},
+          {"memoryBytes", row.memory_bytes},
+          {"diskBytes", row.disk_bytes},
+          {"inodes", row.inodes},
+          {"pids", row.pids},
+          {"cpuMillis", row.cpu_millis},
+          {"env", row.env_json},
+          {"labels", row.labels_json},
+          {"directory", row.directory}};
+}
+
 }  // namespace
 
 Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
@@ -208,6 +221,8 @@ void Registry::publish(std::string_view type, const Sandbox& sandbox, std::strin
   boost::system::error_code failed;
   if (auto data = boost::json::parse(data_json, failed); !failed && data.is_object())
     act.detail = std::move(data.as_object());
+  if (type == "created") act.repeat = creation_of(sandbox.row());
+  if (type == "updated") act.repeat = act.detail;
   journal_.record(sandbox.subject(), actor, std::move(act), {.word = "ok"});
   sandbox.note(fmt::format("sandbox {}", type), fmt::format("pod={}{}", sandbox.row().pod_name, fields_of(data_json)));
   const store::EventRow event{.at_unix_ms = unix_millis(),

@@ -37,7 +37,7 @@ struct CreateRequest {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   Purpose purpose = Purpose::named;
-  journal::Actor actor = {};  // who asks, for the journal
+  journal::Actor actor = {};                       // who asks, for the journal
   Pool::Content content = Pool::Content::nothing;  // what it will want at once
   std::string renewal = "use";                     // as SandboxRow::renewal
   std::string directory = "/workspace";            // as SandboxRow::directory

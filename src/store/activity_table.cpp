@@ -80,12 +80,13 @@ Result<> ActivityTable::write(const std::vector<ActivityRow>& begun, const std::
   auto written = database_.together([&]() -> Result<> {
     for (const auto& row : begun) {
       const auto bytes = row.bytes();
-      COVE_CHECK(std::apply([&](const auto&... field) { return insert_.run(field..., row.repeat, bytes); },
-                            fields(row)));
+      COVE_CHECK(
+          std::apply([&](const auto&... field) { return insert_.run(field..., row.repeat, bytes); }, fields(row)));
       usage_.charge(row.tenant, {.count = 1, .bytes = bytes});
       COVE_CHECK(make_room(row.tenant));
     }
-    for (const auto& end : ended) COVE_CHECK(end_.run(end.duration_ms, end.outcome, end.good, end.result_json, end.seq));
+    for (const auto& end : ended)
+      COVE_CHECK(end_.run(end.duration_ms, end.outcome, end.good, end.result_json, end.seq));
     return {};
   });
   if (!written) counted_ = false;  // whatever was undone

@@ -24,8 +24,8 @@ struct ActivityRow {
   std::string summary;
   std::string reference;
   std::string detail_json = "{}";
-  std::string repeat;                        // sealed: what it takes to do it again; "": it cannot be done again
-  std::optional<std::int64_t> duration_ms;   // none: it goes on
+  std::string repeat;                       // sealed: what it takes to do it again; "": it cannot be done again
+  std::optional<std::int64_t> duration_ms;  // none: it goes on
   std::string outcome;
   bool good = false;
   std::string result_json = "{}";

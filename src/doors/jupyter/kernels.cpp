@@ -157,9 +157,8 @@ Task<Result<NamedKernel>> start_kernel(Services& services, http::Exchange& excha
     made.emplace(std::move(lease));
   }
   const sandbox::Sandbox::Activity activity(sandbox);
-  sandbox::KernelOptions options{.language = wish.language,
-                                 .variables = std::move(wish.variables),
-                                 .actor = journal::actor_of(principal)};
+  sandbox::KernelOptions options{
+      .language = wish.language, .variables = std::move(wish.variables), .actor = journal::actor_of(principal)};
   COVE_CO_TRY(const auto kernel, co_await services.registry.kernels().start(sandbox, std::move(options)));
   if (made) made->give_away();
   for (auto& named : services.directory.all(tenant, sandbox.get())) {

@@ -1,7 +1,13 @@
 #include <array>
 #include <charconv>
+#include <map>
+#include <set>
 
+#include "base/random_name.hpp"
 #include "doors/sandboxes/answers.hpp"
+#include "doors/sandboxes/notes.hpp"
+#include "doors/sandboxes/requested_settings.hpp"
+#include "replay/replay.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::sandboxes {
@@ -122,9 +128,66 @@ Task<Answer> get_activity(Services& services, http::Exchange& exchange) {
   co_return std::nullopt;
 }
 
+constexpr auto kReplayFields = std::to_array<std::string_view>({"until", "name", "ttlSeconds"});
+
+Result<replay::Wish> parse_replay(Services& services, const http::Request& request, const json::object& body) {
+  replay::Wish wish;
+  COVE_TRY(const auto name, sandbox_name(request));
+  COVE_TRY(wish.sandbox, services.registry.journal().last_sandbox(request.principal.tenant, name));
+  COVE_TRY(const auto until, number_field(body, "until"));
+  if (until && !(*until >= 1 && *until < 9e15)) return fail(Errc::invalid, "until must be the number of an act");
+  if (until) wish.until = static_cast<std::int64_t>(*until);
+  COVE_TRY(const auto fresh, text_field(body, "name"));
+  wish.name = fresh && !fresh->empty() ? *fresh : random_name("replay-");
+  COVE_CHECK(sandbox::checked_name(wish.name));
+  const auto config = services.config();
+  COVE_TRY(const auto ttl, requested_ttl(body, config->sandbox));
+  wish.ttl = ttl.value_or(config->sandbox.ttl);
+  return wish;
+}
+
+json::object to_json(const replay::Step& step) {
+  json::object object{{"seq", step.act.seq},
+                      {"kind", step.act.kind},
+                      {"summary", step.act.summary},
+                      {"state", replay::name_of(step.state)},
+                      {"before", step.act.outcome},
+                      {"outcome", step.outcome},
+                      {"differences", json::value_from(step.differences)}};
+  if (!step.why.empty()) object["why"] = step.why;
+  return object;
+}
+
+// A line for the fresh sandbox, one for each act when it has been done again, and one with the counts.
+Task<Answer> post_replay(Services& services, http::Exchange& exchange) {
+  COVE_CO_CHECK(check_serving(services));
+  COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kReplayFields));
+  COVE_CO_TRY(auto wish, parse_replay(services, exchange.request(), body));
+  COVE_CO_TRY(const auto again, co_await replay::Replay::begin(services, services.installs, caller_of(exchange), wish));
+  http::Response head{.status = 200, .content_type = "application/x-ndjson"};
+  if (!co_await exchange.start(std::move(head))) co_return std::nullopt;
+  const json::object begin{{"sandbox", again->sandbox()->name()}, {"acts", again->steps()}};
+  if (!co_await exchange.write(json::serialize(json::object{{"begin", begin}}) + "\n")) co_return std::nullopt;
+  std::map<replay::Step::State, std::uint64_t> counts;
+  while (auto step = co_await again->next()) {
+    ++counts[step->state];
+    if (!co_await exchange.write(json::serialize(json::object{{"step", to_json(*step)}}) + "\n"))
+      co_return std::nullopt;
+  }
+  using State = replay::Step::State;
+  const json::object end{{"sandbox", again->sandbox()->name()},
+                         {"same", counts[State::same]},
+                         {"different", counts[State::differs]},
+                         {"skipped", counts[State::skipped]}};
+  if (co_await exchange.write(json::serialize(json::object{{"end", end}}) + "\n")) [[maybe_unused]]
+    const auto done = co_await exchange.finish();
+  co_return std::nullopt;
+}
+
 constexpr auto kActivityRoutes = std::to_array<Route>({
     {verb::get, "/v1/activity", answered<get_activity>},
     {verb::get, "/v1/sandboxes/{id}/activity", answered<get_activity>},
+    {verb::post, "/v1/sandboxes/{id}/replay", answered<post_replay>},
 });
 
 }  // namespace

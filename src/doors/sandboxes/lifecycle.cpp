@@ -313,7 +313,7 @@ Task<Answer> change_sandbox(Services& services, http::Exchange& exchange) {
   if (change == Change::resume) done = co_await found->resume();
   COVE_CO_CHECK(done);
   found->touch();
-  if (change != Change::touch) 
+  if (change != Change::touch)
     services.registry.publish(change == Change::pause ? "paused" : "resumed", *found, "{}",
                               journal::actor_of(exchange.request().principal));
   co_return http::json_response(200, to_json(*found, services));
