@@ -239,6 +239,15 @@ struct Events {
   bool operator==(const Events&) const = default;
 };
 
+// What is kept of what was done in sandboxes.
+struct Journal {
+  bool enabled = true;
+  std::uint32_t tenant_count = 0, max_count = 0;
+  std::uint64_t tenant_bytes = 0, max_bytes = 0;
+  std::uint64_t act_bytes = 0;  // of one act, for doing it again
+  bool operator==(const Journal&) const = default;
+};
+
 // Answers that are kept for requests that are repeated under their Idempotency-Key.
 struct Idempotency {
   std::uint32_t tenant_count = 0, max_count = 0;
@@ -304,6 +313,7 @@ struct Config {
   Outbound outbound;
   OAuth oauth;
   Events events;
+  Journal journal;
   Idempotency idempotency;
   Callbacks callbacks;
   Dependencies dependencies;

@@ -276,6 +276,19 @@ const auto& table() {
       {"events.max_count", count, "100000", live, [](Config& c) -> auto& { return c.events.max_count; },
        "The same for all tenants together; beyond it the largest tenant loses its oldest", 1, 10'000'000},
 
+      {"journal.enabled", boolean, "true", live, [](Config& c) -> auto& { return c.journal.enabled; },
+       "Keep a journal of what is done in sandboxes: who, what, how it ended"},
+      {"journal.tenant_count", count, "20000", live, [](Config& c) -> auto& { return c.journal.tenant_count; },
+       "Number of acts to keep for one tenant; beyond it the oldest are dropped", 1, 10'000'000},
+      {"journal.max_count", count, "200000", live, [](Config& c) -> auto& { return c.journal.max_count; },
+       "The same for all tenants together; beyond it the largest tenant loses its oldest", 1, 10'000'000},
+      {"journal.tenant_size", size, "64M", live, [](Config& c) -> auto& { return c.journal.tenant_bytes; },
+       "Bytes of acts to keep for one tenant", 64 * 1024, 16 * kTiB},
+      {"journal.max_size", size, "1G", live, [](Config& c) -> auto& { return c.journal.max_bytes; },
+       "Bytes of acts to keep, all tenants together", 64 * 1024, 16 * kTiB},
+      {"journal.act_size", size, "1M", live, [](Config& c) -> auto& { return c.journal.act_bytes; },
+       "Largest code or file content that is kept with an act, so that a replay can do it again", 1024, 16 * kMiB},
+
       {"idempotency.tenant_count", count, "10000", live, [](Config& c) -> auto& { return c.idempotency.tenant_count; },
        "Number of responses to keep, for a day, for one tenant's requests with an Idempotency-Key; beyond it the "
        "oldest are dropped",

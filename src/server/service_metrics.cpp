@@ -103,6 +103,15 @@ void describe_metrics(Services& services) {
                 [&services] { return static_cast<double>(services.store->events().kept().value_or(0)); });
   total("cove_events_evicted_total", "Lifecycle events forgotten because of a bound",
         services.store->events().evicted());
+  metrics.watch("cove_journal_acts", "Acts that the journal keeps", [&services] {
+    return static_cast<double>(services.store->activity().kept().value_or(Amount()).count);
+  });
+  metrics.watch("cove_journal_bytes", "Bytes of acts that the journal keeps", [&services] {
+    return static_cast<double>(services.store->activity().kept().value_or(Amount()).bytes);
+  });
+  total("cove_journal_evicted_total", "Acts forgotten because of a bound", services.store->activity().evicted());
+  total("cove_journal_dropped_total", "Acts lost because the database could not be written",
+        services.registry.journal().dropped());
   metrics.watch("cove_mcp_replay_streams", "MCP event streams that can be asked for again",
                 [&services] { return static_cast<double>(services.mcp_endpoint.replay().held().count); });
   metrics.watch("cove_mcp_replay_bytes", "Bytes of MCP event streams that can be asked for again",

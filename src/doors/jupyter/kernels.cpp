@@ -65,6 +65,7 @@ Task<Result<sandbox::Lease>> make_sandbox(Services& services, Principal principa
   const auto config = services.config();
   sandbox::CreateRequest request;
   request.tenant = principal.tenant;
+  request.actor = journal::actor_of(principal);
   request.name = random_name("jupyter-");
   request.ttl = std::min(config->jupyter.kernel_ttl, config->sandbox.max_ttl);
   request.limits = run::default_limits(*config);
@@ -108,13 +109,13 @@ Task<Answer> get(Services& services, http::Exchange& exchange) {
 
 Task<Answer> remove(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto named, co_await find_kernel(services, exchange.request()));
-  co_await services.directory.remove(std::move(named));
+  co_await services.directory.remove(std::move(named), journal::actor_of(exchange.request().principal));
   co_return http::no_content();
 }
 
 Task<Answer> interrupt(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
-  COVE_CO_CHECK(named.kernel->interrupt());
+  COVE_CO_CHECK(named.kernel->interrupt(journal::actor_of(exchange.request().principal)));
   named.sandbox->touch();
   co_return http::no_content();
 }
@@ -123,7 +124,7 @@ Task<Answer> restart(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
   const sandbox::Sandbox::Activity activity(named.sandbox);
   const auto hub = services.directory.hub(named);
-  COVE_CO_CHECK(co_await hub->restart());
+  COVE_CO_CHECK(co_await hub->restart(journal::actor_of(exchange.request().principal)));
   co_return http::json_response(200, to_json(services, named));
 }
 
@@ -183,7 +184,8 @@ Task<Result<NamedKernel>> start_kernel(Services& services, http::Exchange& excha
     made.emplace(std::move(lease));
   }
   const sandbox::Sandbox::Activity activity(sandbox);
-  sandbox::KernelOptions options{.language = wish.language, .variables = std::move(wish.variables)};
+  sandbox::KernelOptions options{
+      .language = wish.language, .variables = std::move(wish.variables), .actor = journal::actor_of(principal)};
   COVE_CO_TRY(const auto kernel, co_await services.registry.kernels().start(sandbox, std::move(options)));
   if (made) made->give_away();
   for (auto& named : services.directory.all(tenant, sandbox.get())) {

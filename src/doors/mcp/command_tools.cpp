@@ -173,6 +173,7 @@ Task<Or<>> run_in_background(ToolContext& context, Call& call, const Session& se
     co_return tool_error(allowed.error().message);
   auto spec = spec_of(std::move(request), call, 0);
   spec.process.abandoned = [&call] { return call.cancelled(); };
+  spec.actor = journal::actor_of(principal_of(call));
   const auto started = co_await run::start(session.sandbox, std::move(spec));
   if (!started) co_return tool_error(started.error().message);
   if (!failed_to_start(**started)) co_return begun(session, **started);

@@ -29,7 +29,7 @@ struct Services : sandbox::Core {
 
 // Who made a call, and whether they still wait for it.
 inline Principal principal_of(const cove::mcp::Call& call) {
-  return {.tenant = call.tenant, .key_id = call.key_id};
+  return {.tenant = call.tenant, .key_id = call.key_id, .door = "mcp", .client = call.client};
 }
 inline run::Caller caller_of(const cove::mcp::Call& call) {
   return {.principal = principal_of(call), .gone = [&call] { return call.cancelled(); }};

@@ -79,6 +79,7 @@ jail::Limits limits_of(const store::TemplateDefaults& requested, const store::Te
 Result<sandbox::CreateRequest> parse_create(const json::object& body, Services& services, const Principal& principal) {
   const auto config = services.config();
   sandbox::CreateRequest request;
+  request.actor = journal::actor_of(principal);
   COVE_TRY(const auto ttl, requested_ttl(body, config->sandbox));
   request.ttl = ttl.value_or(config->sandbox.ttl);
   COVE_TRY(const auto requested, requested_limits(body, config->sandbox));
@@ -312,14 +313,16 @@ Task<Answer> change_sandbox(Services& services, http::Exchange& exchange) {
   if (change == Change::resume) done = co_await found->resume();
   COVE_CO_CHECK(done);
   found->touch();
-  if (change != Change::touch) services.registry.publish(change == Change::pause ? "paused" : "resumed", *found);
+  if (change != Change::touch)
+    services.registry.publish(change == Change::pause ? "paused" : "resumed", *found, "{}",
+                              journal::actor_of(exchange.request().principal));
   co_return http::json_response(200, to_json(*found, services));
 }
 
 Task<Answer> delete_sandbox(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto name, sandbox_name(exchange.request()));
   COVE_CO_TRY(const auto found, co_await services.registry.find(exchange.request().principal.tenant, name));
-  co_await services.registry.remove(found, "deleted");
+  co_await services.registry.remove(found, "deleted", journal::actor_of(exchange.request().principal));
   co_return http::no_content();
 }
 
