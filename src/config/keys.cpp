@@ -379,7 +379,7 @@ const auto& table() {
       {"workspace.timeout", duration, "5m", live, [](Config& c) -> auto& { return c.workspace.timeout; },
        "Timeout of a command or script in a session, and the default timeout of a handler", kSecond, kDay},
       {"workspace.network", boolean, "false", live, [](Config& c) -> auto& { return c.workspace.network; },
-       "Request network access for sessions and handlers; Cove has none to give, so true only logs a warning"},
+       "Let sessions and handlers of /workspace/se reach every public address and name; otherwise network.mode holds"},
       {"workspace.handler_cpus", cores, "2", live, [](Config& c) -> auto& { return c.workspace.handler_cpu_millis; },
        "Cores of a handler", 10, 1'024'000},
       {"workspace.handler_memory", size, "128M", live,
@@ -465,6 +465,8 @@ const auto& table() {
        "Turn calls that may take longer than this into tasks, for clients that support tasks", 0, 365 * kDay},
       {"mcp.ask_before_install", boolean, "true", live, [](Config& c) -> auto& { return c.mcp.ask_before_install; },
        "Ask the user before install_packages; clients that cannot ask install without asking"},
+      {"mcp.grant_network", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.grant_network; },
+       "Grant what allow_network asks for where the client cannot ask its user; where it can, its user is asked"},
       {"mcp.tenant_replay_size", size, "64M", live, [](Config& c) -> auto& { return c.mcp.tenant_replay_bytes; },
        "Bytes of sent events to keep for one tenant, so that clients can resume a stream; beyond it the oldest are "
        "dropped",

@@ -105,7 +105,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
       workspace_door{core, outbound},
       jupyter_door(core),
-      mcp_door{core, installs, spool},
+      mcp_door{core, installs, networks, spool},
       mcp_service(loop.get_executor(), mcp_door),
       mcp_endpoint(loop.get_executor(), {.core = core, .service = mcp_service}),
       operator_door{.healthy = [this] { return !gate.closed() && !registry.keeper_lost(); },

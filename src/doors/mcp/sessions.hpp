@@ -9,6 +9,7 @@
 
 #include "doors/mcp/arguments.hpp"
 #include "mcp/peer.hpp"
+#include "network/networks.hpp"
 #include "packages/installs.hpp"
 #include "run/caller.hpp"
 #include "sandbox/core.hpp"
@@ -22,6 +23,7 @@ using async::Task;
 // The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
   packages::Installs& installs;
+  network::Networks& networks;
   store::Spool& spool;
 };
 

@@ -7,9 +7,9 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
-#include "doors/sandboxes/network_policy.hpp"
 #include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/requested_settings.hpp"
+#include "network/requested.hpp"
 #include "sandbox/name.hpp"
 #include "store/secret.hpp"
 
@@ -109,8 +109,8 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, Services& 
     if (request.metadata_json.size() > kMetadataLimit) return fail(Errc::invalid, "metadata is larger than 16 KiB");
   }
   if (const auto* network = body.if_contains("network"); network != nullptr && !network->is_null()) {
-    COVE_TRY(const auto policy, requested_policy(services, principal, *network));
-    request.network_json = json::serialize(egress::to_json(policy, egress::Secrets::shown));
+    COVE_TRY(const auto policy, network::requested_policy(services, principal, *network));
+    request.network_json = network::text_of(policy);
   }
   request.notes_json = json::serialize(notes);
   return request;

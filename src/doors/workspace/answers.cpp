@@ -88,6 +88,7 @@ Result<sandbox::CreateRequest> new_session(const config::Config& config, const h
   request.ttl = config.workspace.expiration;
   request.renewal = "none";
   request.labels_json = kLabels;
+  request.network_json = network_of(config);
   request.limits = {.memory_bytes = std::min(memory, limits.max_memory_bytes),
                     .disk_bytes = bytes,
                     .inodes = limits.inodes,
