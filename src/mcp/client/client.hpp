@@ -92,7 +92,7 @@ std::shared_ptr<EraMemory> make_era_memory();
 // What a client needs of the place where it runs.
 struct Environment {
   boost::asio::any_io_executor executor;
-  outbound::Client* http = nullptr;  // outlives the client; null: no HTTP server can be reached
+  outbound::Client* http = nullptr;  // outlives the client and its close(); null: no HTTP server can be reached
   outbound::Reach reach{};           // private and loopback addresses that it may dial
   std::string tenant{};              // whose share of the lookups it uses
   Launch launch{};                   // none: no stdio server can be started
@@ -105,6 +105,12 @@ struct Environment {
   std::function<void()> on_tools_changed{};
   std::string name = "cove";
   std::string version{};
+
+  // For servers that want a person's consent: takes the address of the consent page and gives the address to which the
+  // authorization server sent the browser back. None: such servers are refused.
+  std::function<async::Task<Result<std::string>>(std::string address)> authorize{};
+  std::string redirect_uri{};         // where it sends the browser
+  std::string client_metadata_url{};  // what is published about this client, for servers that read it
 };
 
 // A connection to one MCP server, of whatever transport and era, kept alive: a stdio server that died and an HTTP session
@@ -112,6 +118,8 @@ struct Environment {
 // ends with Errc::unavailable.
 class Client {
  public:
+  struct State;  // of this room alone
+
   // Starts the server or reaches it, and agrees on a revision, within config.connect_timeout. `config` is substituted.
   //   Errc::invalid      a URL or header that cannot be used
   //   Errc::denied       the address may not be dialled, or the server wants credentials; the sentence says which
@@ -150,7 +158,6 @@ class Client {
   [[nodiscard]] std::size_t outstanding() const;
 
  private:
-  struct State;
   explicit Client(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
