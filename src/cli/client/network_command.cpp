@@ -35,6 +35,15 @@ Result<> show_policy(const json::object& policy) {
     if (const auto list = list_of(policy, name); !list.empty())
       COVE_CHECK(put_line(fmt::format("{:<9} {}", name, printable(list))));
   }
+  if (const auto* headers = policy.if_contains("headers"); headers != nullptr && headers->is_array()) {
+    for (const auto& one : headers->as_array()) {
+      if (!one.is_object()) continue;
+      COVE_CHECK(put_line(fmt::format("header    {} {}", printable(text_of(one.as_object(), "host")),
+                                      printable(text_of(one.as_object(), "header")))));
+    }
+  }
+  if (const auto proxy = text_of(policy, "proxy"); !proxy.empty())
+    COVE_CHECK(put_line(fmt::format("proxy     {} (inside)", printable(proxy))));
   return {};
 }
 
