@@ -243,8 +243,8 @@ std::string SandboxEgress::describe() const {
   constexpr std::chrono::minutes kLately{1};
   for (const auto& one : refusals.list()) {
     if (Clock::now() - one.at > kLately) continue;
-    text +=
-        fmt::format("\nRefused: {}{}, by {}", one.host, one.port == 0 ? "" : fmt::format(":{}", one.port), one.rule);
+    text += fmt::format("\nRefused (Network is unreachable): {}{}, by {}", one.host,
+                        one.port == 0 ? "" : fmt::format(":{}", one.port), one.rule);
   }
   return text;
 }
