@@ -2,6 +2,7 @@
 set(COVE_PYTHON_RUNTIME
   cold.py
   module_sources.py
+  tools_line.py
   zygote.py
   cove_runtime/__init__.py
   cove_runtime/arrivals.py
@@ -32,8 +33,20 @@ set(COVE_PYTHON_RUNTIME
   cove_runtime/stand_ins.py
   cove_runtime/streams.py
   cove_runtime/tables.py
+  cove_runtime/tools.py
   cove_runtime/touched.py
   cove_runtime/units.py
   cove_runtime/variables.py
   cove_runtime/warm.py
+  packages/cove/__init__.py
+  packages/cove/tools/__init__.py
+  packages/cove/tools/errors.py
+  packages/cove/tools/line.py
+  packages/cove/tools/models.py
+  packages/cove/tools/results.py
+  packages/cove/tools/stand_in.py
+  packages/cove/tools/validate.py
+  packages/ipybox/__init__.py
+  packages/ipybox/mcp/__init__.py
+  packages/ipybox/mcp/run.py
 )

@@ -82,11 +82,20 @@ class Loader {
       const auto source = fmt::format("{}:{}", file, node.source().begin.line);
       if (const auto* key = find_key(name); key != nullptr)
         take_node(*key, source, node);
+      else if (node.is_table() && above == "tools")
+        take_tool_server(std::string(word.str()), *node.as_table());
       else if (node.is_table() && is_section(name))
         take_table(*node.as_table(), name, file);
       else
         report(name, source, "there is no such key" + suggestion(name));
     }
+  }
+
+  // What it says is checked by whoever knows servers.
+  void take_tool_server(std::string name, const toml::table& table) {
+    std::ostringstream text;
+    text << toml::json_formatter(table);
+    config.tools.named[std::move(name)] = text.str();
   }
 
   void check_together();
@@ -348,6 +357,10 @@ ReloadPlan plan_reload(const Config& running, const Config& loaded) {
     }
     copy(loaded, plan.config, key);
     plan.applied.emplace_back(key.name);
+  }
+  if (running.tools.named != loaded.tools.named) {
+    plan.config.tools.named = loaded.tools.named;
+    plan.applied.emplace_back("tools");
   }
   return plan;
 }

@@ -290,6 +290,21 @@ struct Network {
   bool operator==(const Network&) const = default;
 };
 
+// Tools of MCP servers that code in sandboxes may call.
+struct Tools {
+  bool allow_loopback = false;
+  std::vector<std::string> allow;      // "host:port" of servers that may be reached whatever their address is
+  std::vector<std::string> variables;  // of the server's environment, that tenants' servers may name; with '*'
+  std::chrono::milliseconds approval_timeout{};
+  std::uint32_t servers = 0;     // of one sandbox
+  std::uint32_t concurrent = 0;  // calls of one sandbox at once
+  std::uint32_t rate = 0;        // and in a second
+  std::uint64_t result_bytes = 0;
+  std::uint32_t log_records = 0;               // calls that are kept of each sandbox
+  std::map<std::string, std::string> named{};  // [tools.NAME]: a server for every sandbox, as JSON
+  bool operator==(const Tools&) const = default;
+};
+
 // The server's configuration, checked. Made by `load`; keys.hpp says what each key means and what it is by default.
 struct Config {
   std::string file;  // that was read; empty when there was none
@@ -318,6 +333,7 @@ struct Config {
   Callbacks callbacks;
   Dependencies dependencies;
   Network network;
+  Tools tools;
   std::string resolver;  // name server of egress; "": the system's
   Workspace workspace;
   Mcp mcp;

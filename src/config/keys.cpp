@@ -350,6 +350,26 @@ const auto& table() {
       {"network.log_records", count, "1000", live, [](Config& c) -> auto& { return c.network.log_records; },
        "Decisions about connections that are kept of each sandbox", 1, 1'000'000},
 
+      {"tools.allow_loopback", boolean, "false", live, [](Config& c) -> auto& { return c.tools.allow_loopback; },
+       "Reach tool servers on this machine's own loopback addresses"},
+      {"tools.allow", list, "", live, [](Config& c) -> auto& { return c.tools.allow; },
+       "Tool servers, as host:port, that may be reached even if their address is private"},
+      {"tools.variables", list, "", live, [](Config& c) -> auto& { return c.tools.variables; },
+       "Variables of this server's environment that tenants' tool servers may name as ${NAME}; * stands for any "
+       "characters. Without keys, and with an operator's key, all may be named"},
+      {"tools.approval_timeout", duration, "10m", live, [](Config& c) -> auto& { return c.tools.approval_timeout; },
+       "How long a call of a tool waits for approval", kSecond, 7 * kDay},
+      {"tools.servers", count, "64", live, [](Config& c) -> auto& { return c.tools.servers; },
+       "Tool servers of one sandbox", 1, 10'000},
+      {"tools.concurrent", count, "64", live, [](Config& c) -> auto& { return c.tools.concurrent; },
+       "Calls of tools of one sandbox at once; others wait", 1, 256},
+      {"tools.rate", count, "2000", live, [](Config& c) -> auto& { return c.tools.rate; },
+       "Calls of tools of one sandbox in a second; more are refused", 1, 1'000'000},
+      {"tools.result_size", size, "8M", live, [](Config& c) -> auto& { return c.tools.result_bytes; },
+       "Largest result of one call of a tool", 1024, 16 * kMiB},
+      {"tools.log_records", count, "1000", live, [](Config& c) -> auto& { return c.tools.log_records; },
+       "Calls of tools that are kept of each sandbox", 1, 100'000},
+
       {"dependencies.index", text, "", live, [](Config& c) -> auto& { return c.dependencies.index; },
        "Default package index (PEP 503): public for the one that pip itself would ask, or a URL such as "
        "https://index.example.org/simple; if empty, callers must name one"},

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::uint32_t kPage = 500;
 constexpr milliseconds kBackgroundGrace{5000};  // beyond the time that it took before
+constexpr milliseconds kSlower{10'000};         // the same for what is waited for, beside three times that time
 constexpr milliseconds kPoll{100};
 constexpr std::chrono::seconds kFileTime{120};
 
@@ -43,6 +44,11 @@ json::object object_in(const std::string& text) {
   boost::system::error_code failed;
   auto value = json::parse(text, failed);
   return failed || !value.is_object() ? json::object() : std::move(value.as_object());
+}
+
+// What took this long before has ended after that time, or does not end. Somebody may have stopped it then.
+milliseconds most_time(const store::ActivityRow& act) {
+  return milliseconds(3 * act.duration_ms.value_or(0)) + kSlower;
 }
 
 // Only what changes a sandbox: what asks, ends or waits does not.
@@ -187,7 +193,7 @@ Task<Step> Replay::repeat(store::ActivityRow act) {
   if (act.kind == kind::kCommand || act.kind == kind::kProgram)
     done = co_await run_again(act, *kept);
   else if (act.kind == kind::kCell)
-    done = co_await execute_again(*kept);
+    done = co_await execute_again(act, *kept);
   else if (act.kind == kind::kFile)
     done = co_await change_files_again(*kept);
   else if (act.kind == kind::kPackages)
@@ -248,6 +254,7 @@ Task<Result<>> Replay::run_again(const store::ActivityRow& act, const json::obje
     COVE_CO_TRY(started_, co_await run::start(sandbox_, std::move(spec)));
     co_return Result<>();
   }
+  if (!spec.process.timeout) spec.process.timeout = most_time(act);
   COVE_CO_TRY(const auto ticket, co_await run::admit(core_, caller_));
   auto run = co_await run::Run::begin(caller_, sandbox_, std::move(spec));
   if (!run) co_return tl::unexpected<Error>(run.error());
@@ -272,19 +279,23 @@ Task<Result<std::shared_ptr<sandbox::Kernel>>> Replay::kernel_for(const json::ob
   co_return kernel;
 }
 
-Task<Result<>> Replay::execute_again(const json::object& repeat) {
+Task<Result<>> Replay::execute_again(const store::ActivityRow& act, const json::object& repeat) {
   COVE_CO_TRY(auto kernel, co_await kernel_for(repeat));
   COVE_CO_TRY(auto ticket, co_await run::admit(core_, caller_));
   sandbox::ExecuteRequest request{.code = cove::json::text_of(repeat, "code")};
   request.file = cove::json::text_of(repeat, "file");
   request.stay = true;
-  if (const auto timeout = number<std::int64_t>(repeat, "timeoutMs", 0); timeout > 0)
-    request.timeout = milliseconds(timeout);
+  const auto timeout = number<std::int64_t>(repeat, "timeoutMs", 0);
+  request.timeout = timeout > 0 ? milliseconds(timeout) : most_time(act);
   run::Workplace workplace(std::move(ticket), sandbox_);
   auto cell = run::Cell::begin(caller_, std::move(workplace), kernel, std::move(request));
   if (!cell) co_return tl::unexpected<Error>(cell.error());
   const auto execution = cell->execution();
+  const bool interrupted = cove::json::text_of(object_in(act.result_json), "ename") == "KeyboardInterrupt";
+  const auto interrupt_at = Clock::now() + milliseconds(act.duration_ms.value_or(0));
   while (!execution->end()) {
+    if (interrupted && Clock::now() >= interrupt_at) [[maybe_unused]]
+      const auto sent = kernel->interrupt();
     if (execution->waits_for_input()) [[maybe_unused]]
       const auto told = kernel->reply_input(std::nullopt);
     co_await execution->changed().wait_until(Clock::now() + kPoll);

@@ -62,7 +62,7 @@ class Replay {
   async::Task<Step> repeat(store::ActivityRow act);
   async::Task<Step> finish_background(Background one);
   async::Task<Result<>> run_again(const store::ActivityRow& act, const boost::json::object& repeat);
-  async::Task<Result<>> execute_again(const boost::json::object& repeat);
+  async::Task<Result<>> execute_again(const store::ActivityRow& act, const boost::json::object& repeat);
   async::Task<Result<>> change_files_again(const boost::json::object& repeat);
   async::Task<Result<>> install_again(const boost::json::object& repeat);
   async::Task<Result<std::shared_ptr<sandbox::Kernel>>> kernel_for(const boost::json::object& repeat);

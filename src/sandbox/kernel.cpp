@@ -4,6 +4,7 @@
 #include "base/log_fields.hpp"
 #include "sandbox/journal_outcome.hpp"
 #include "sandbox/poll_interval.hpp"
+#include "sandbox/tool_calls.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -161,6 +162,7 @@ tl::unexpected<Error> Kernel::is_dead() const {
 void Kernel::die() {
   state_ = State::dead;
   deadline_.cancel();
+  if (auto* calls = sandbox_->tool_calls(); calls != nullptr) calls->cancel(*this, std::nullopt);
   const auto& end = process_->end();
   auto reason = stopping_.value_or(end ? end->reason : Reason::sandbox_gone);
   // A parent that waits for the child the kernel killed runs into its time limit: memory is what ended it.

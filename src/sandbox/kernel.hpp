@@ -61,6 +61,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
                                        std::shared_ptr<KernelTotals> totals);
 
   [[nodiscard]] const std::string& id() const { return id_; }
+  [[nodiscard]] const std::shared_ptr<Sandbox>& sandbox() const { return sandbox_; }
   [[nodiscard]] KernelLanguage language() const { return options_.language; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::int64_t started_unix_ms() const { return process_->started_unix_ms(); }
@@ -93,6 +94,15 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   // Takes a waiting one out of the queue, or interrupts the running one, and kills the kernel if that does not help.
   void cancel(const std::shared_ptr<Execution>& execution, Reason reason);
   void cancel_all(Reason reason);
+  // A message for the interpreter beside its executions: the answer to a call of a tool. Errc::conflict when it is
+  // dead.
+  Result<> tell(const boost::json::object& message);
+  // Bytes that were sent to the interpreter and that it has not taken.
+  [[nodiscard]] std::size_t untaken_bytes() const { return process_->untaken_bytes(); }
+  // While an execution waits for a person its time stands still. As many releases as holds.
+  void hold_clock(std::uint64_t execution);
+  void release_clock(std::uint64_t execution);
+
   // What the running cell asked for with input(). nullopt: the end of input.
   Result<> reply_input(std::optional<std::string> value);
 
@@ -118,6 +128,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   void on_event(const Event& event);
   void on_record(std::string_view record);
   void on_message(KernelMessage message);
+  void on_announced();
   void on_message_of_running(KernelMessage message);
   void on_reply(KernelMessage message);
   void finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes = 0);
@@ -148,12 +159,14 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::uint64_t next_id_;
   std::uint64_t executions_ = 0;
   boost::asio::steady_timer deadline_;
-  std::optional<Reason> stopping_;  // why the running one was interrupted
-  bool announced_ = false;          // the interpreter has begun with the running one
-  bool interrupt_due_ = false;      // as soon as it has
-  std::string broken_;              // why it had to be ended
-  bool counting_ = false;           // what the last one met
-  bool ending_ = false;             // it is ended, whatever it does
+  std::size_t clock_holds_ = 0;                    // of the running one
+  std::optional<std::chrono::milliseconds> left_;  // of its time, while it stands still
+  std::optional<Reason> stopping_;                 // why the running one was interrupted
+  bool announced_ = false;                         // the interpreter has begun with the running one
+  bool interrupt_due_ = false;                     // as soon as it has
+  std::string broken_;                             // why it had to be ended
+  bool counting_ = false;                          // what the last one met
+  bool ending_ = false;                            // it is ended, whatever it does
   bool restarting_ = false;
   bool removed_ = false;
 };

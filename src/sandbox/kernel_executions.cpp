@@ -9,6 +9,7 @@
 #include "guest/limit_message.hpp"
 #include "sandbox/kernel.hpp"
 #include "sandbox/poll_interval.hpp"
+#include "sandbox/tool_calls.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -69,16 +70,25 @@ void Kernel::on_message(KernelMessage message) {
     broken_ = replace_invalid_utf8(message.text.substr(0, kMaxReason));
     return process_->stop(Reason::kernel_died);
   }
+  // Threads and tasks that a cell left behind may call tools too.
+  if (message.type == "tool_call" || message.type == "tool_cancel") {
+    if (running_ && message.parent == running_->id()) on_announced();
+    if (auto* calls = sandbox_->tool_calls(); calls != nullptr)
+      calls->on_message(shared_from_this(), std::move(message));
+    return;
+  }
   // From a thread that a cell left behind, or for the server before us: it does not belong to the next one.
   if (running_ && message.parent == running_->id()) on_message_of_running(std::move(message));
 }
 
+void Kernel::on_announced() {
+  if (std::exchange(announced_, true)) return;
+  if (std::exchange(interrupt_due_, false)) [[maybe_unused]]
+    const auto sent = process_->signal(SIGINT);
+}
+
 void Kernel::on_message_of_running(KernelMessage message) {
-  if (!announced_) {
-    announced_ = true;
-    if (std::exchange(interrupt_due_, false)) [[maybe_unused]]
-      const auto sent = process_->signal(SIGINT);
-  }
+  on_announced();
   if (message.type == "stream") {
     const auto name = text_of(message.content, "name");
     if (name != "stdout" && name != "stderr") return on_protocol_error("a stream of no name");
@@ -136,6 +146,8 @@ async::Task<> Kernel::count(std::shared_ptr<Kernel> self) {
 void Kernel::finish(const std::shared_ptr<Execution>& execution, ExecutionEnd end, std::size_t reply_bytes) {
   if (execution->end()) return;
   const bool is_run = execution->order().op == "execute";
+  if (auto* calls = sandbox_->tool_calls(); calls != nullptr && end.reason != Reason::exited)
+    calls->cancel(*this, execution->id());
   if (is_run) ++totals_->ended[end.reason];
   execution->finish(std::move(end), reply_bytes);
   if (is_run && !execution->held_until_taken()) recent_.add(execution);
@@ -238,6 +250,8 @@ void Kernel::run_next() {
   queue_.pop_front();
   state_ = State::busy;
   announced_ = interrupt_due_ = false;
+  clock_holds_ = 0;
+  left_.reset();
   running_->begin();
   process_->rebase_counters();
   const json::object message{
@@ -249,6 +263,7 @@ void Kernel::run_next() {
 
 // Asked to stop, then killed.
 void Kernel::arm(milliseconds left, Reason reason) {
+  left_.reset();
   deadline_.expires_after(left);
   deadline_.async_wait([weak = weak_from_this(), reason, of = running_->id()](boost::system::error_code failed) {
     const auto self = weak.lock();
@@ -261,6 +276,23 @@ void Kernel::arm(milliseconds left, Reason reason) {
     [[maybe_unused]] const auto sent = self->send_interrupt();
     self->arm(self->running_->order().grace, reason);
   });
+}
+
+void Kernel::hold_clock(std::uint64_t execution) {
+  if (!running_ || running_->id() != execution || clock_holds_++ > 0 || stopping_ || !running_->order().timeout) return;
+  left_ = std::max(milliseconds(0),
+                   std::chrono::duration_cast<milliseconds>(deadline_.expiry() - std::chrono::steady_clock::now()));
+  deadline_.cancel();
+}
+
+void Kernel::release_clock(std::uint64_t execution) {
+  if (!running_ || running_->id() != execution || clock_holds_ == 0 || --clock_holds_ > 0) return;
+  if (const auto left = std::exchange(left_, std::nullopt); left && !stopping_) arm(*left, Reason::timeout);
+}
+
+Result<> Kernel::tell(const json::object& message) {
+  if (state_ == State::dead) return is_dead();
+  return process_->send(json::serialize(message));
 }
 
 Result<> Kernel::interrupt(const journal::Actor& actor) {

@@ -257,6 +257,12 @@ Result<> Process::send(std::string_view message) {
   return {};
 }
 
+std::size_t Process::untaken_bytes() const {
+  std::size_t bytes = channel_sent_ - std::min(channel_sent_, channel_taken_);
+  for (const auto& record : records_) bytes += record.size();
+  return bytes;
+}
+
 void Process::send_channel_records() {
   if (phase_ != Phase::running) return;  // how much of it init has is not known yet
   while (!records_.empty() && link() != nullptr &&

@@ -79,6 +79,8 @@ class Process : public std::enable_shared_from_this<Process> {
   // Sends a message over its channel (sandbox/channel.hpp) as soon as it takes it; to a process of the server before
   // us, as soon as init has reported it. Errc::conflict when it has ended.
   Result<> send(std::string_view message);
+  // Of such messages, those that it has not taken.
+  [[nodiscard]] std::size_t untaken_bytes() const;
   // OOM kills and refused forks in the sandbox until now are not this process's.
   void rebase_counters();
   // Since then, as far as the keeper has reported.

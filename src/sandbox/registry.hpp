@@ -87,6 +87,8 @@ class Registry {
 
   // Borrowed. Without it no sandbox has a way out.
   void set_networking(Networking* networking) { networking_ = networking; }
+  // Borrowed. Without it kernels call no tools.
+  void set_tool_calls(ToolCalls* tool_calls) { context_.tool_calls = tool_calls; }
 
   // At the start: reads what the server before us stored, hands it to the keeper and reconnects to every sandbox.
   async::Task<Result<>> restore(keeper::KeeperLink link);

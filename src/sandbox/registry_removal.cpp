@@ -3,6 +3,7 @@
 
 #include "async/deadline.hpp"
 #include "sandbox/registry.hpp"
+#include "sandbox/tool_calls.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -76,6 +77,7 @@ async::Task<> Registry::finish_removal(std::shared_ptr<Sandbox> sandbox, std::st
   inherited_.erase(sandbox->row().id);
   kernels_.forget(*sandbox);
   if (networking_ != nullptr) networking_->forget(sandbox->row().id);
+  if (context_.tool_calls != nullptr) context_.tool_calls->forget(sandbox->row().id);
   sandbox->changed().notify_all();
   if (why != "failed") {
     ++counters_.deleted;

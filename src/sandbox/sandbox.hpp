@@ -39,6 +39,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   [[nodiscard]] async::Signal& changed() { return changed_; }
   [[nodiscard]] const boost::asio::any_io_executor& executor() const { return context_.executor; }
   [[nodiscard]] async::TaskGroup& tasks() const { return context_.tasks; }
+  // Null: no tools can be called.
+  [[nodiscard]] ToolCalls* tool_calls() const { return context_.tool_calls; }
   // Says in the log what happened to it, or to something in it: words, then fields.
   void note(std::string_view words, std::string_view fields = {}) const;
 

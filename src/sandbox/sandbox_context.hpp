@@ -16,6 +16,8 @@
 
 namespace cove::sandbox {
 
+class ToolCalls;
+
 struct PythonStarts {
   std::uint64_t warm = 0;
   std::uint64_t cold = 0;
@@ -59,6 +61,7 @@ struct SandboxContext {
   std::function<std::chrono::milliseconds()> orphan_grace;
   std::function<void(std::string_view line)> note = [](std::string_view) {};  // for the log: what happened
   std::function<RaisableLimits()> raisable = [] { return RaisableLimits{}; };
+  ToolCalls* tool_calls = nullptr;  // of kernels; null: there are none
 };
 
 }  // namespace cove::sandbox

@@ -16,7 +16,7 @@ Result<config::Config> load_again(const Services& services, UniqueFd file) {
     input.content = std::move(*text);
   }
   COVE_TRY(auto loaded, config::load(input));
-  COVE_TRY([[maybe_unused]] const auto policy, usual_policy(loaded));
+  COVE_CHECK(check_services(loaded));
   return loaded;
 }
 

@@ -83,6 +83,19 @@ void describe_metrics(Services& services) {
   total("cove_network_bytes_out_total", "Bytes that sandboxes sent outside, of connections that are over",
         network.bytes_out);
   total("cove_network_records_lost_total", "Decisions that came too fast to be written down", network.lost);
+  metrics.watch("cove_tool_servers", "Tool servers that are registered in sandboxes",
+                [&services] { return static_cast<double>(services.tools.servers()); });
+  metrics.watch("cove_tool_calls_running", "Calls of tools that run",
+                [&services] { return static_cast<double>(services.tools.running()); });
+  metrics.watch("cove_tool_approvals_waiting", "Calls of tools that wait for approval",
+                [&services] { return static_cast<double>(services.tools.approvals().count()); });
+  const auto& tools = services.tools.counters();
+  total("cove_tool_calls_total", "Calls of tools", tools.calls);
+  total("cove_tool_calls_failed_total", "Calls of tools that came to no result", tools.failed);
+  total("cove_tool_calls_refused_total", "Calls of tools that a policy or a person refused", tools.refused);
+  total("cove_tool_calls_limited_total", "Calls of tools refused because of a bound", tools.limited);
+  total("cove_tool_calls_retried_total", "Calls of tools made again after the server died", tools.retried);
+  total("cove_tool_answers_dropped_total", "Answers that code in a sandbox did not take", tools.dropped);
   const auto& resolver = services.outbound.resolver();
   metrics.watch("cove_lookups_running", "Names that are being looked up",
                 [&resolver] { return static_cast<double>(resolver.running()); });

@@ -117,6 +117,33 @@ packages::Installs::Options install_options(const config::Config& config) {
           .max_concurrent = config.dependencies.max_concurrent};
 }
 
+Result<> check_services(const config::Config& config) {
+  COVE_TRY([[maybe_unused]] const auto policy, usual_policy(config));
+  for (const auto& [name, text] : config.tools.named) {
+    if (const auto parsed = tools::parse_named(name, text); !parsed)
+      return fail(Errc::invalid, fmt::format("[tools.{}]: {}", name, parsed.error().message));
+  }
+  for (const auto& place : config.tools.allow) {
+    if (const auto parsed = outbound::parse_host_port(place); !parsed)
+      return fail(Errc::invalid, fmt::format("tools.allow: {}", parsed.error().message));
+  }
+  return {};
+}
+
+tools::BrokerSettings tool_settings(const config::Config& config) {
+  const auto& tools = config.tools;
+  return {.allow_loopback = tools.allow_loopback,
+          .allow = tools.allow,
+          .variables = tools.variables,
+          .approval_timeout = tools.approval_timeout,
+          .servers = tools.servers,
+          .concurrent = tools.concurrent,
+          .rate = tools.rate,
+          .result_bytes = tools.result_bytes,
+          .log_records = tools.log_records,
+          .named = tools.named};
+}
+
 outbound::Options outbound_options(const config::Config& config) {
   const auto& outbound = config.outbound;
   outbound::Options options{.ca_file = outbound.ca_file};

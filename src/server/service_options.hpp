@@ -16,6 +16,7 @@
 #include "sandbox/registry.hpp"
 #include "store/file_store.hpp"
 #include "store/store.hpp"
+#include "tools/broker.hpp"
 
 namespace cove::server {
 
@@ -32,6 +33,9 @@ jobs::Callbacks::Options callback_options(const config::Config& config);
 Result<egress::Policy> usual_policy(const config::Config& config);
 jobs::ExecutionHistory::Limits history_limits(const config::Config& config);
 packages::Installs::Options install_options(const config::Config& config);
+// What only the services themselves can judge. Errc::invalid names the key or table that is wrong.
+Result<> check_services(const config::Config& config);
+tools::BrokerSettings tool_settings(const config::Config& config);
 outbound::Options outbound_options(const config::Config& config);
 
 // Whether kept files and the database fill the same disk: then files leave some of it free.

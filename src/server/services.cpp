@@ -39,7 +39,7 @@ http::Router routes_of(Services& services) {
   doors::execute::add_routes(router, services.execute_door);
   doors::workspace::add_routes(router, services.workspace_door);
   doors::jupyter::add_routes(router, services.jupyter_door);
-  doors::resources::add_routes(router, services.core);
+  doors::resources::add_routes(router, services.resources_door);
   mcp_http::add_routes(router, services.mcp_endpoint);
   doors::operators::add_routes(router, services.operator_door);
   return router;
@@ -101,10 +101,15 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
            .config = config,
            .gate = gate,
            .tasks = tasks},
-      sandboxes_door{core, jobs, callbacks, installs, listeners, networks},
+      tools(loop.get_executor(), core, outbound, [this] { return tool_settings(*config()); }),
+      tool_calls(tasks, tools),
+      tool_lines(tasks, tool_calls),
+      kernel_calls(registry, tools, tool_calls, tool_lines),
+      sandboxes_door{core, jobs, callbacks, installs, listeners, networks, tools},
       execute_door{core, slots, files, meter, [this](std::string_view line) { log.warn(line); }},
       workspace_door{core, outbound},
       jupyter_door(core),
+      resources_door{core, tools},
       mcp_door{core, installs, networks, spool},
       mcp_service(loop.get_executor(), mcp_door),
       mcp_endpoint(loop.get_executor(), {.core = core, .service = mcp_service}),

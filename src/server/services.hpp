@@ -28,6 +28,8 @@
 #include "server/request_log.hpp"
 #include "server/service_options.hpp"
 #include "server/supervisor_link.hpp"
+#include "tools/broker.hpp"
+#include "tools/kernel_calls.hpp"
 
 namespace cove::server {
 
@@ -64,10 +66,15 @@ struct Services {
   doors::execute::Meter meter;
   listeners::Listeners listeners;
   sandbox::Core core;
+  tools::Broker tools;
+  tools::PeerCalls tool_calls;
+  tools::Lines tool_lines;
+  tools::KernelCalls kernel_calls;
   doors::sandboxes::Services sandboxes_door;
   doors::execute::Services execute_door;
   doors::workspace::Services workspace_door;
   doors::jupyter::Services jupyter_door;
+  doors::resources::Services resources_door;
   doors::mcp::Services mcp_door;
   doors::mcp::CodeService mcp_service;
   mcp_http::Endpoint mcp_endpoint;

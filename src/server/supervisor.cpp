@@ -130,7 +130,7 @@ Result<> Supervisor::prepare() {
   const UmaskScope umask(022);
   if (config_.state_dir.empty())
     return fail(Errc::invalid, "this user has no home directory to keep state in: give --state-dir or set HOME");
-  COVE_TRY([[maybe_unused]] const auto policy, usual_policy(config_));
+  COVE_CHECK(check_services(config_));
   COVE_CHECK(make_state_directory(config_.state_dir));
   COVE_TRY(lock_, lock_state(config_.state_dir, "lock"));
   // The address of a private server that was killed (cli/mcp/private_server.cpp).

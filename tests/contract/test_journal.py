@@ -234,6 +234,18 @@ def test_a_replay_says_where_results_differ(server, box):
     server.delete(at(end["sandbox"]))
 
 
+def test_a_replay_interrupts_what_was_interrupted(server, box):
+    kernel = server.post(at(box, "kernels"), {}).json["id"]
+    with server.sse(at(box, f"kernels/{kernel}/execute"), method="POST", body={"code": "n = 1\nprint('on', flush=True)\nwhile True: pass"}) as stream:
+        stream.until(lambda data: "on" in str(data))
+        server.post(at(box, f"kernels/{kernel}/interrupt"))
+        stream.until(lambda data: data["type"] == "end")
+    server.post(at(box, f"kernels/{kernel}/execute"), {"code": "n"})
+    _, steps, end = replayed(server, box)
+    assert [step["state"] for step in steps] == ["same", "same"], steps
+    server.delete(at(end["sandbox"]))
+
+
 def test_a_replay_stops_where_it_is_told(server, box):
     for n in range(3):
         server.exec(box, "sh", "-c", f"echo {n} >> log")

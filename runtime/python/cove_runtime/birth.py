@@ -8,6 +8,7 @@ import time
 from .own import builtins as __builtins__  # noqa: F401
 
 WORKSPACE = "/workspace"
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "packages")  # what user code may import of ours
 
 
 _settled = None  # the environment and the directory of the last settle()
@@ -47,6 +48,8 @@ def search_path(first):
     sys.path[:0] = [first, *(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)]
     if os.path.isdir(user_packages()):
         site.addsitedir(user_packages())
+    if PACKAGES not in sys.path:
+        sys.path.append(PACKAGES)
 
 
 def late_packages(isdir=os.path.isdir, add=site.addsitedir, invalidate_caches=importlib.invalidate_caches):

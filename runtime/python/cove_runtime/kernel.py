@@ -5,13 +5,12 @@ import collections
 import io
 import os
 import platform
-import select
 import sys
 
 from . import lean  # noqa: F401, I001 — before anything else of IPython's
 from IPython.utils.tokenutil import token_at_cursor
 
-from . import comms, variables
+from . import comms, tools, variables
 from .arrivals import Arrivals
 from .birth import late_packages
 from .bundle import clean, json_value
@@ -21,6 +20,7 @@ from .interrupts import Interrupts
 from .own import builtins as __builtins__  # noqa: F401
 from .reloads import Reloads
 from .streams import Outlet
+from .tools import PATIENCE
 from .touched import now, touched
 
 _getpid, _exit, _decode64 = os.getpid, os._exit, base64.b64decode
@@ -40,6 +40,7 @@ class Kernel:
         self.comm_manager = comms.manager
         self.comm_manager.outlet = self.outlet
         self.channel = None
+        self.tools = tools.current = tools.Tools(self)
         self._arrivals = Arrivals()
         self._waiting = collections.deque()  # requests that came while a cell asked for input
         self._unanswered = None
@@ -123,17 +124,22 @@ class Kernel:
         except BaseException:  # what a cell has made of asyncio
             loop = None
         try:
-            if loop is not None:
-                self._wait_in(loop)
-            return self.channel.receive()
+            while not self._waiting:
+                if loop is not None:
+                    self._wait_in(loop)
+                message = self.tools.receive(None if loop is None else 0)
+                if message is not None:
+                    return message
+            return self._waiting.popleft()
         except (EOFError, OSError):
             _exit(0)
 
     def _wait_in(self, loop):
         """Until something comes, with the tasks that the user's cells have left going on."""
         came = loop.create_future()
+        self.tools.kernel_reads = True
         loop.add_reader(self.channel.descriptor, lambda: came.done() or came.set_result(None))
-        while not came.done():
+        while not came.done() and not self._waiting:
             try:
                 self.interrupts.allowed = True
                 loop.run_until_complete(came)
@@ -142,6 +148,7 @@ class Kernel:
             finally:
                 self.interrupts.allowed = False
         loop.remove_reader(self.channel.descriptor)
+        self.tools.kernel_reads = False
 
     def _answer(self, request):
         op = request.get("op")
@@ -167,6 +174,10 @@ class Kernel:
         self.outlet.send(kind, content)
         self.outlet.remember_threads()
         self.outlet.parent = self._unanswered = None
+
+    def put_back(self, message):
+        """Somebody who waited for something else has read it."""
+        self._waiting.append(message)
 
     # the requests
 
@@ -285,13 +296,13 @@ class Kernel:
     def _ask(self, prompt, password):
         self.outlet.send("input_request", {"prompt": prompt, "password": password})
         parent = self.outlet.parent
-        poll = select.poll()
-        poll.register(self.channel.descriptor, select.POLLIN)
         while True:
-            poll.poll()  # an interrupt ends this wait, and never a read that has begun
+            self.channel.waits(PATIENCE)  # an interrupt ends this wait, and never a read that has begun
             self.interrupts.hold()
             try:
-                message = self.channel.receive()
+                message = self._read_elsewhere() or self.tools.receive(0)
+                if message is None:
+                    continue
                 if message.get("op") != "input_reply":
                     self._waiting.append(message)
                     continue
@@ -304,6 +315,14 @@ class Kernel:
                 if content.get("error"):
                     raise EOFError
                 return str(content.get("value", ""))
+
+    def _read_elsewhere(self):
+        """The answer, if a thread that waits for a tool has read it."""
+        for message in self._waiting:
+            if message.get("op") == "input_reply":
+                self._waiting.remove(message)
+                return message
+        return None
 
 
 def _buffers(texts):

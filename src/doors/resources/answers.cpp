@@ -115,11 +115,13 @@ Task<Result<>> pass_body_on(http::Exchange& exchange, sandbox::FileInput& input,
 }
 
 std::vector<Route> routes() {
-  return http::joined<Services>({kStatusRoutes, file_routes(), directory_routes(), module_routes()});
+  return http::joined<Services>(
+      {kStatusRoutes, file_routes(), directory_routes(), module_routes(), mcp_routes(), tool_server_routes()});
 }
 
 void add_routes(http::Router& router, Services& services) {
-  for (const auto* path : {"/status", "/files", "/directories", "/modules", "/v1/sandboxes/{}/resources"})
+  for (const auto* path : {"/status", "/files", "/directories", "/modules", "/mcp/{}", "/reset", "/run", "/approve",
+                           "/approval", "/v1/sandboxes/{}/resources"})
     router.set_dialect(path, in_our_words);
   http::add_routes(router, routes(), services, "resources");
 }

@@ -6,13 +6,16 @@
 #include "http/exchange.hpp"
 #include "http/routes.hpp"
 #include "sandbox/core.hpp"
+#include "tools/broker.hpp"
 
 namespace cove::doors::resources {
 
 using async::Task;
 
 // The services that this door uses. Borrowed for the server's life.
-using Services = sandbox::Core;
+struct Services : sandbox::Core {
+  tools::Broker& tools;
+};
 
 using Route = http::RouteRow<Services>;
 using Routes = http::RouteRows<Services>;
@@ -28,5 +31,7 @@ void add_routes(http::Router& router, Services& services);
 Routes file_routes();
 Routes directory_routes();
 Routes module_routes();
+Routes mcp_routes();
+Routes tool_server_routes();
 
 }  // namespace cove::doors::resources

@@ -15,6 +15,7 @@
 #include "network/networks.hpp"
 #include "packages/installs.hpp"
 #include "sandbox/core.hpp"
+#include "tools/broker.hpp"
 
 namespace cove::doors::sandboxes {
 
@@ -35,6 +36,7 @@ struct Services : sandbox::Core {
   packages::Installs& installs;
   listeners::Listeners& listeners;
   network::Networks& networks;
+  tools::Broker& tools;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<KeyedCreation>> creating = {};  // by tenant and key
 };
 
@@ -55,6 +57,7 @@ Routes exec_routes();
 Routes process_routes();
 Routes port_routes();
 Routes network_routes();
+Routes tool_routes();
 Routes listener_routes();
 Routes kernel_routes();
 Routes kernel_execution_routes();

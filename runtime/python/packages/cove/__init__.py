@@ -1,0 +1,1 @@
+"""What code in a sandbox can use of Cove."""

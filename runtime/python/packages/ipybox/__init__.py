@@ -1,0 +1,1 @@
+"""The part of ipybox that generated modules import."""
