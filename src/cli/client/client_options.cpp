@@ -11,11 +11,13 @@
 #include "cli/client/completion_command.hpp"
 #include "cli/client/execution_commands.hpp"
 #include "cli/client/forward_command.hpp"
+#include "cli/client/journal_commands.hpp"
 #include "cli/client/kernel_commands.hpp"
 #include "cli/client/network_command.hpp"
 #include "cli/client/process_commands.hpp"
 #include "cli/client/sandbox_commands.hpp"
 #include "cli/client/template_commands.hpp"
+#include "cli/client/tool_commands.hpp"
 #include "cli/client/transfer_commands.hpp"
 #include "cli/client/up_commands.hpp"
 #include "cli/console.hpp"
@@ -82,8 +84,10 @@ void add_client_commands(App& app, Commands& commands) {
   add_process_commands(app, commands);
   add_forward_command(app, commands);
   add_network_command(app, commands);
+  add_journal_commands(app, commands);
   add_kernel_commands(app, commands);
   add_execution_commands(app, commands);
+  add_tool_commands(app, commands);
   add_template_commands(app, commands);
   add_transfer_commands(app, commands);
   add_up_commands(app, commands);

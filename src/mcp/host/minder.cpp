@@ -32,8 +32,8 @@ void plain_signals() {
 }
 
 // The program's own side of the fork.
-[[noreturn]] void become(char* const* argv, char* const* environment, const char* directory, const std::array<int, 3>& streams,
-                         int report, pid_t minder) {
+[[noreturn]] void become(char* const* argv, char* const* environment, const char* directory,
+                         const std::array<int, 3>& streams, int report, pid_t minder) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   bool good = ::getppid() == minder && ::chdir(directory) == 0;
@@ -66,7 +66,8 @@ int mind(pid_t program, int pidfd, int control) {
   ::kill(-program, SIGKILL);  // what it has started, and itself if it still runs
   ::kill(program, SIGKILL);
   int status = 0;
-  while (::waitpid(program, &status, 0) < 0 && errno == EINTR) {}
+  while (::waitpid(program, &status, 0) < 0 && errno == EINTR) {
+  }
   return status;
 }
 
@@ -133,7 +134,8 @@ Result<Minded> start(const Command& command, const std::function<bool()>& drop) 
   COVE_TRY(auto output, make_pipe());
   COVE_TRY(auto errors, make_pipe());
   std::array<int, 2> control{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control.data()) != 0) return fail_errno(errno, "socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control.data()) != 0)
+    return fail_errno(errno, "socketpair");
   UniqueFd ours(control[0]);
   UniqueFd theirs(control[1]);
   const auto caller = ::getpid();
@@ -144,8 +146,8 @@ Result<Minded> start(const Command& command, const std::function<bool()>& drop) 
     output.read.reset();
     errors.read.reset();
     ours.reset();
-    become_minder(command, {std::move(input.read), std::move(output.write), std::move(errors.write)}, std::move(theirs), drop,
-                  caller);
+    become_minder(command, {std::move(input.read), std::move(output.write), std::move(errors.write)}, std::move(theirs),
+                  drop, caller);
   }
   return Minded{.input = std::move(input.write),
                 .output = std::move(output.read),
