@@ -15,7 +15,7 @@ Result<> may_have(const sandbox::Core& core, const Principal& principal, const e
 // The policy that a request asks for, if its principal may have it. Values of headers are never shown: one that is left
 // out stays what it was `before`. Errc::invalid names the field.
 Result<egress::Policy> requested_policy(const sandbox::Core& core, const Principal& principal,
-                                        boost::json::value requested, const egress::Policy& before);
+                                        boost::json::value requested, const egress::Policy& before = {});
 // As the text that CreateRequest::network_json is.
 std::string text_of(const egress::Policy& policy);
 
