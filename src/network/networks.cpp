@@ -168,7 +168,7 @@ void Networks::forget(const std::string& id) {
 }
 
 async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy,
-                                    wire::EgressScope scope) {
+                                    wire::EgressScope scope, journal::Actor actor) {
   const auto network = of(sandbox->row().id);
   co_await acquire(network);
   auto changed = co_await change(sandbox, network, policy, scope);
@@ -176,10 +176,10 @@ async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, e
   if (changed && sandbox->state() == sandbox::State::running) changed = co_await furnish(sandbox);
   network->busy = false;
   network->changed.notify_all();
-  if (changed)
-    registry_.publish(
-        "network", *sandbox,
-        json::serialize(json::object{{"mode", egress::to_json(policy, egress::Secrets::hidden).at("mode")}}));
+  if (changed) {
+    const auto shown = egress::to_json(policy, egress::Secrets::hidden);
+    registry_.publish("network", *sandbox, json::serialize(json::object{{"mode", shown.at("mode")}}), actor);
+  }
   co_return changed;
 }
 
