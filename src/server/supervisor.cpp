@@ -28,6 +28,7 @@
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/front_home.hpp"
+#include "server/host_servers.hpp"
 #include "server/kept_descriptors.hpp"
 #include "server/log.hpp"
 #include "server/own_process.hpp"
@@ -101,6 +102,7 @@ class Supervisor {
   UniqueFd control_;
   std::optional<int> front_status_;
   Builders builders_;
+  HostServers host_servers_;
   EgressProcess egress_;
   bool asked_to_stop_ = false;
   const pid_t self_ = ::getpid();
@@ -301,6 +303,7 @@ void Supervisor::reap() {
     int status = 0;
     ::waitpid(info.si_pid, &status, 0);
     builders_.forget(info.si_pid);
+    host_servers_.forget(info.si_pid);
     if (info.si_pid == egress_.pid()) egress_.forget();
     if (info.si_pid == front_) front_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
@@ -316,6 +319,10 @@ void Supervisor::receive_from_front() {
   if (request.verb == wire::SupervisorVerb::require_keys) {
     needs_keys_ = true;
     if (const auto required = require_keys(config_.state_dir); !required) log_.error(required.error().message);
+    return;
+  }
+  if (request.verb == wire::SupervisorVerb::start_host_server) {
+    if (fds.size() == 1) host_servers_.start(config_.tools.named, request, std::move(fds.front()));
     return;
   }
   if (request.verb != wire::SupervisorVerb::replace_keeper) {

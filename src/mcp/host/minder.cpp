@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -32,8 +33,8 @@ void plain_signals() {
 }
 
 // The program's own side of the fork.
-[[noreturn]] void become(char* const* argv, char* const* environment, const char* directory, const std::array<int, 3>& streams,
-                         int report, pid_t minder) {
+[[noreturn]] void become(char* const* argv, char* const* environment, const char* directory,
+                         const std::array<int, 3>& streams, int report, pid_t minder) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   bool good = ::getppid() == minder && ::chdir(directory) == 0;
@@ -66,8 +67,21 @@ int mind(pid_t program, int pidfd, int control) {
   ::kill(-program, SIGKILL);  // what it has started, and itself if it still runs
   ::kill(program, SIGKILL);
   int status = 0;
-  while (::waitpid(program, &status, 0) < 0 && errno == EINTR) {}
+  while (::waitpid(program, &status, 0) < 0 && errno == EINTR) {
+  }
   return status;
+}
+
+// Nothing of the caller's is kept alive by its minders: its locks, its sockets.
+void keep_open(std::array<int, 3> kept) {
+  std::ranges::sort(kept);
+  unsigned from = 3;
+  for (const int fd : kept) {
+    if (fd < 3) continue;
+    if (static_cast<unsigned>(fd) > from) ::close_range(from, static_cast<unsigned>(fd) - 1, 0);
+    from = static_cast<unsigned>(fd) + 1;
+  }
+  ::close_range(from, ~0U, 0);
 }
 
 struct Ends {
@@ -90,7 +104,10 @@ Result<Ends> make_pipe() {
   ::signal(SIGTERM, SIG_IGN);  // it ends with what it minds
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
-  if (::getppid() != caller || !drop()) ::_exit(1);
+  // Another user is not ended with its parent unless it says so again.
+  const bool dropped = drop();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (!dropped || ::getppid() != caller) ::_exit(1);
   std::array<int, 2> report{};
   if (::pipe2(report.data(), O_CLOEXEC) != 0) ::_exit(1);
   // The program's streams are put in the places 0 to 2; nothing that is needed may lie there.
@@ -114,6 +131,7 @@ Result<Ends> make_pipe() {
   }
   for (const int fd : own) ::close(fd);
   ::close(told);
+  keep_open({report[0], control.get(), clone.pidfd.get()});
   if (clone.pid < 0) {
     tell(control.get(), -1 - errno);
     ::_exit(1);
@@ -133,7 +151,8 @@ Result<Minded> start(const Command& command, const std::function<bool()>& drop) 
   COVE_TRY(auto output, make_pipe());
   COVE_TRY(auto errors, make_pipe());
   std::array<int, 2> control{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control.data()) != 0) return fail_errno(errno, "socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control.data()) != 0)
+    return fail_errno(errno, "socketpair");
   UniqueFd ours(control[0]);
   UniqueFd theirs(control[1]);
   const auto caller = ::getpid();
@@ -144,8 +163,8 @@ Result<Minded> start(const Command& command, const std::function<bool()>& drop) 
     output.read.reset();
     errors.read.reset();
     ours.reset();
-    become_minder(command, {std::move(input.read), std::move(output.write), std::move(errors.write)}, std::move(theirs), drop,
-                  caller);
+    become_minder(command, {std::move(input.read), std::move(output.write), std::move(errors.write)}, std::move(theirs),
+                  drop, caller);
   }
   return Minded{.input = std::move(input.write),
                 .output = std::move(output.read),

@@ -24,7 +24,8 @@ Minded started(std::vector<std::string> argv) {
 std::string read_to_end(int fd) {
   std::string out;
   std::array<char, 4096> piece{};
-  for (ssize_t size = 0; (size = ::read(fd, piece.data(), piece.size())) > 0;) out.append(piece.data(), static_cast<std::size_t>(size));
+  for (ssize_t size = 0; (size = ::read(fd, piece.data(), piece.size())) > 0;)
+    out.append(piece.data(), static_cast<std::size_t>(size));
   return out;
 }
 
@@ -32,7 +33,8 @@ std::string read_to_end(int fd) {
 int end_of(const Minded& minded, int patience_ms = 10'000) {
   pollfd event{.fd = minded.control.get(), .events = POLLIN, .revents = 0};
   int word = 12345;
-  if (::poll(&event, 1, patience_ms) == 1 && ::read(minded.control.get(), &word, sizeof word) == static_cast<ssize_t>(sizeof word))
+  if (::poll(&event, 1, patience_ms) == 1 &&
+      ::read(minded.control.get(), &word, sizeof word) == static_cast<ssize_t>(sizeof word))
     ::waitpid(minded.minder, nullptr, 0);
   return word;
 }
