@@ -64,6 +64,8 @@ if any(not name.startswith("tests/house") for name in scripts):
     targets.append("cove")
 if any("testlocks" in (ROOT / name.split("::")[0]).read_text() for name in scripts if name.split("::")[0].endswith(".py")):
     targets.append("cove-testlocks")
+if any("client_program" in (ROOT / name.split("::")[0]).read_text() for name in scripts if name.split("::")[0].endswith(".py")):
+    targets.append("cove-mcp-client")
 status = run("scripts/build", "release", *targets) if targets else 0
 if status == 0 and any("mcp" in name or name.rstrip("/") in ("tests", "tests/contract") for name in scripts):
     status = run("scripts/clients")

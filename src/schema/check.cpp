@@ -64,7 +64,8 @@ Check::Check(const json::value& root, Limits limits) : references_(root), root_(
   const auto* dialect = root.as_object().if_contains("$schema");
   if (dialect == nullptr || !dialect->is_string()) return;
   const std::string_view name(dialect->as_string());
-  older_ = name.find("draft-07") != name.npos || name.find("draft-06") != name.npos || name.find("draft-04") != name.npos;
+  older_ =
+      name.find("draft-07") != name.npos || name.find("draft-06") != name.npos || name.find("draft-04") != name.npos;
 }
 
 std::optional<std::string> Check::run(const json::value& value) {
@@ -195,7 +196,8 @@ bool Check::fits_number(const Object& schema, const Value& value) {
     return refuse("must be above " + excerpt(*above));
   if (const auto* below = limit("exclusiveMaximum"); below != nullptr && compare_numbers(value, *below) >= 0)
     return refuse("must be below " + excerpt(*below));
-  if (const auto* part = limit("multipleOf"); part != nullptr && part->to_number<double>() > 0 && !is_multiple(value, *part))
+  if (const auto* part = limit("multipleOf");
+      part != nullptr && part->to_number<double>() > 0 && !is_multiple(value, *part))
     return refuse("must be a multiple of " + excerpt(*part));
   return true;
 }
@@ -227,7 +229,8 @@ bool Check::fits_combined(const Object& schema, const Value& value, Seen& seen) 
     for (const auto& one : any->as_array()) good = would_fit(one, value, seen) || good;
     if (!good) return refuse("fits none of the possibilities (anyOf)");
   }
-  if (const auto* one_of = keyword(schema, "oneOf"); one_of != nullptr && one_of->is_array() && !one_of->as_array().empty()) {
+  if (const auto* one_of = keyword(schema, "oneOf");
+      one_of != nullptr && one_of->is_array() && !one_of->as_array().empty()) {
     if (!fits_one_of(one_of->as_array(), value, seen)) return false;
   }
   if (const auto* no = keyword(schema, "not")) {
@@ -261,7 +264,8 @@ bool Check::fits_unevaluated(const Object& schema, const Value& value, Seen& see
     }
     seen.all_items = true;
   }
-  if (const auto* rest = keyword(schema, "unevaluatedProperties"); rest != nullptr && value.is_object() && !seen.all_members) {
+  if (const auto* rest = keyword(schema, "unevaluatedProperties");
+      rest != nullptr && value.is_object() && !seen.all_members) {
     for (const auto& [name, member] : value.as_object()) {
       if (!seen.members.contains(std::string_view(name)) && !member_fits(*rest, member, name)) return false;
     }

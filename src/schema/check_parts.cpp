@@ -32,7 +32,8 @@ bool Check::fits_array(const Object& schema, const Value& value, Seen& seen) {
     return refuse(fmt::format("must have at least {} items", *least));
   if (const auto most = bound_of(schema, "maxItems"); most && items.size() > *most)
     return refuse(fmt::format("must have at most {} items", *most));
-  if (const auto* unique = schema.if_contains("uniqueItems"); unique != nullptr && unique->is_bool() && unique->as_bool()) {
+  if (const auto* unique = schema.if_contains("uniqueItems");
+      unique != nullptr && unique->is_bool() && unique->as_bool()) {
     std::unordered_set<std::string> known;
     for (const auto& item : items) {
       auto text = canonical(item, limits_.steps);
@@ -80,7 +81,8 @@ bool Check::fits_contains(const Object& schema, const json::array& items, Seen& 
   }
   if (costly_) return false;
   if (found < least) return refuse(fmt::format("must have at least {} items as `contains` describes them", least));
-  if (most && found > *most) return refuse(fmt::format("must have at most {} items as `contains` describes them", *most));
+  if (most && found > *most)
+    return refuse(fmt::format("must have at most {} items as `contains` describes them", *most));
   return true;
 }
 
@@ -90,7 +92,8 @@ bool Check::fits_object(const Object& schema, const Value& value, Seen& seen) {
   if (const auto* required = schema.if_contains("required"); required != nullptr && required->is_array()) {
     for (const auto& name : required->as_array()) {
       if (!spend()) return false;
-      if (name.is_string() && !object.contains(name.as_string())) return refuse("must have " + quoted(name.as_string()));
+      if (name.is_string() && !object.contains(name.as_string()))
+        return refuse("must have " + quoted(name.as_string()));
     }
   }
   if (const auto least = bound_of(schema, "minProperties"); least && object.size() < *least)

@@ -9,8 +9,8 @@
 
 namespace cove::schema {
 
-// A regular expression of ECMA-262 as JSON Schema uses them, over code points. Its time is bounded by the length of the text
-// times its own; there is no backtracking.
+// A regular expression of ECMA-262 as JSON Schema uses them, over code points. Its time is bounded by the length of the
+// text times its own; there is no backtracking.
 class Pattern {
  public:
   // nullopt: it is malformed, or has what this cannot do: back references, looking around, Unicode properties, a size

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -18,12 +17,12 @@
 #include <thread>
 #include <vector>
 
-#include "base/io.hpp"
 #include "base/umask.hpp"
 #include "config/value.hpp"
 #include "keeper/abandoned.hpp"
 #include "listeners/socket.hpp"
 #include "server/builders.hpp"
+#include "server/configuration_copy.hpp"
 #include "server/egress_process.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
@@ -281,13 +280,7 @@ void Supervisor::replace_egress() {
 
 // The front may not be allowed to read the file, so it is sent the contents.
 Result<> Supervisor::pass_on_configuration() {
-  std::string text;
-  if (!config_.file.empty()) {
-    COVE_TRY(text, read_file_at(AT_FDCWD, config_.file));
-  }
-  const UniqueFd copy(::memfd_create("cove.toml", MFD_CLOEXEC));
-  if (!copy) return fail_errno(errno, "copy the configuration");
-  COVE_CHECK(write_all(copy.get(), text));
+  COVE_TRY(const auto copy, copy_configuration(config_.file));
   return pass_on(wire::SupervisorWord::configuration, copy.get());
 }
 

@@ -95,7 +95,7 @@ def test_it_ends_with_the_server(server, whom):
     wait_until(lambda: not alive(seen["pid"]) and not alive(seen["parent"]))
 
 
-def test_nobody_else_can_have_one_there(server):
+def test_MC_07_nobody_else_can_have_one_there(server):
     for fields, words in (({"place": "host"}, "place must be own"), ({"user": "root"}, "user: only a server of the configuration"), ({"place": "host", "user": "root"}, "place must be own")):
         refused = server.post(at("box", "tools"), {"name": "mine", "command": "id", **fields})
         assert refused.status == 400 and words in refused.json["error"], refused

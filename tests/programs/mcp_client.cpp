@@ -1,5 +1,5 @@
-// The MCP client as a program, for tests: `cove-mcp-client CONFIG` speaks with the server that the JSON describes, and does
-// what the lines of its standard input say, all at once; each answer is a line with the `id` of its order.
+// The MCP client as a program, for tests: `cove-mcp-client CONFIG` speaks with the server that the JSON describes, and
+// does what the lines of its standard input say, all at once; each answer is a line with the `id` of its order.
 //
 //   {"id":1,"do":"tools"}   {"id":2,"do":"call","name":"add","arguments":{},"timeout_ms":1000,"progress":true}
 //   {"id":3,"do":"request","method":"resources/list","params":{}}   {"do":"info"}   {"do":"close"}
@@ -34,8 +34,8 @@ void say(const json::object& line) {
 }
 
 json::object error_of(const Error& error) {
-  static constexpr std::array kNames{"invalid", "not_found", "denied", "exists", "over_limit", "conflict", "quota", "unsupported",
-                                     "unavailable", "io"};
+  static constexpr std::array kNames{"invalid",  "not_found", "denied",      "exists",      "over_limit",
+                                     "conflict", "quota",     "unsupported", "unavailable", "io"};
   return {{"code", kNames.at(static_cast<std::size_t>(error.code))},
           {"message", error.message},
           {"errno", error.sys_errno},
@@ -61,8 +61,11 @@ Task<json::object> do_tools(Client& client) {
   if (!tools) co_return json::object{{"error", error_of(tools.error())}};
   json::array list;
   for (const auto& tool : *tools) {
-    json::object one{{"name", tool.name}, {"title", tool.title}, {"description", tool.description},
-                     {"inputSchema", tool.input_schema}, {"annotations", tool.annotations}};
+    json::object one{{"name", tool.name},
+                     {"title", tool.title},
+                     {"description", tool.description},
+                     {"inputSchema", tool.input_schema},
+                     {"annotations", tool.annotations}};
     if (tool.output_schema) one["outputSchema"] = *tool.output_schema;
     list.push_back(std::move(one));
   }
@@ -88,7 +91,8 @@ CallOptions options_of(const json::object& order) {
 Task<json::object> do_call(Client& client, json::object order) {
   auto arguments = order.contains("arguments") ? order.at("arguments").as_object() : json::object();
   auto options = options_of(order);
-  auto result = co_await client.call(std::string(order.at("name").as_string()), std::move(arguments), std::move(options));
+  auto result =
+      co_await client.call(std::string(order.at("name").as_string()), std::move(arguments), std::move(options));
   if (!result) co_return json::object{{"error", error_of(result.error())}};
   if (result->fault) co_return json::object{{"fault", fault_of(*result->fault)}};
   json::object out{{"content", std::move(result->content)}, {"isError", result->is_error}};
@@ -99,19 +103,17 @@ Task<json::object> do_call(Client& client, json::object order) {
 Task<json::object> do_request(Client& client, json::object order) {
   auto params = order.contains("params") ? order.at("params").as_object() : json::object();
   auto options = options_of(order);
-  auto result = co_await client.request(std::string(order.at("method").as_string()), std::move(params), std::move(options));
+  auto result =
+      co_await client.request(std::string(order.at("method").as_string()), std::move(params), std::move(options));
   if (!result) co_return json::object{{"error", error_of(result.error())}};
   if (!*result) co_return json::object{{"fault", fault_of(result->error())}};
   co_return json::object{{"result", std::move(**result)}};
 }
 
 json::object do_info(const Client& client) {
-  return {{"revision", mcp::name_of(client.revision())},
-          {"server", client.server_info()},
-          {"instructions", client.instructions()},
-          {"capabilities", client.capabilities()},
-          {"counters", counters_of(client.counters())},
-          {"outstanding", client.outstanding()}};
+  return {{"revision", mcp::name_of(client.revision())}, {"server", client.server_info()},
+          {"instructions", client.instructions()},       {"capabilities", client.capabilities()},
+          {"counters", counters_of(client.counters())},  {"outstanding", client.outstanding()}};
 }
 
 Task<> do_one(std::shared_ptr<Client> client, json::object order) {
@@ -135,7 +137,8 @@ Task<> obey(std::shared_ptr<Client> client, async::TaskGroup& group) {
   std::string text;
   std::string piece(65536, '\0');
   while (true) {
-    const auto [failed, size] = co_await input.async_read_some(asio::buffer(piece), asio::as_tuple(asio::use_awaitable));
+    const auto [failed, size] =
+        co_await input.async_read_some(asio::buffer(piece), asio::as_tuple(asio::use_awaitable));
     if (failed) break;
     text.append(piece, 0, size);
     for (std::size_t end = 0; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1)) {
@@ -198,10 +201,11 @@ int run(const std::string& what) {
       return 2;
     }
     auto config = read_config(value.as_object());
-    if (config) config = substitute(std::move(*config), [](const std::string& name) -> std::optional<std::string> {
-      const auto* found = std::getenv(name.c_str());
-      return found == nullptr ? std::nullopt : std::optional<std::string>(found);
-    });
+    if (config)
+      config = substitute(std::move(*config), [](const std::string& name) -> std::optional<std::string> {
+        const auto* found = std::getenv(name.c_str());
+        return found == nullptr ? std::nullopt : std::optional<std::string>(found);
+      });
     if (!config) {
       say({{"connected", false}, {"error", error_of(config.error())}});
       return 1;

@@ -182,7 +182,8 @@ Task<Result<>> Authorization::ask_token(OAuthForm form, Time until) {
   } else if (method() == "client_secret_basic") {
     // Each is encoded as in a form before they are joined (RFC 6749 section 2.3.1).
     const auto coded = [](const std::string& text) { return form_text({{"", text}}).substr(1); };
-    headers.emplace_back("Authorization", "Basic " + base64(coded(client.client_id) + ":" + coded(client.client_secret)));
+    headers.emplace_back("Authorization",
+                         "Basic " + base64(coded(client.client_id) + ":" + coded(client.client_secret)));
   } else {
     form.emplace_back("client_id", client.client_id);
     if (method() == "client_secret_post") form.emplace_back("client_secret", client.client_secret);
@@ -198,7 +199,8 @@ Task<Result<>> Authorization::ask_token(OAuthForm form, Time until) {
   if (!std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; }))
     co_return denied("the authorization server gave a token that no header can carry");
   auto type = cove::json::text_of(answer->body, "token_type");
-  std::ranges::transform(type, type.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(type, type.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   if (!type.empty() && type != "bearer")
     co_return denied(fmt::format("the authorization server gave a token of the type {}, not Bearer", shown(type, 50)));
   token_ = std::move(token);
@@ -209,7 +211,8 @@ Task<Result<>> Authorization::ask_token(OAuthForm form, Time until) {
 
 Task<Result<>> Authorization::grant_to_client(Time until) {
   const auto& own = *config_->credentials;
-  registration_ = Registration{.issuer = issuer_.issuer, .client_id = own.client_id, .client_secret = own.client_secret, .method = {}};
+  registration_ = Registration{
+      .issuer = issuer_.issuer, .client_id = own.client_id, .client_secret = own.client_secret, .method = {}};
   OAuthForm form{{"grant_type", "client_credentials"}};
   if (!scopes_.empty()) form.emplace_back("scope", scope());
   co_return co_await ask_token(std::move(form), until);

@@ -17,8 +17,9 @@
 namespace cove::mcp::client {
 
 // Tokens for one HTTP server, as OAuth 2.1 and the protocol have it: which authorization server it trusts is found out
-// from what the server says (RFC 9728, RFC 8414), and asked for a token for this server alone (RFC 8707). Headless: with
-// the configured credentials of a client, or through Environment::authorize. A token is never sent to another origin.
+// from what the server says (RFC 9728, RFC 8414), and asked for a token for this server alone (RFC 8707). Headless:
+// with the configured credentials of a client, or through Environment::authorize. A token is never sent to another
+// origin.
 class Authorization {
  public:
   Authorization(std::shared_ptr<const Environment> environment, std::shared_ptr<const ServerConfig> config,
@@ -27,8 +28,8 @@ class Authorization {
   // For the next request; "" when there is no token.
   [[nodiscard]] std::string header() const;
 
-  // The server has answered 401 or 403 to a request that carried `used`. True: there is another token now. Errc::denied:
-  // none can be had, and why.
+  // The server has answered 401 or 403 to a request that carried `used`. True: there is another token now.
+  // Errc::denied: none can be had, and why.
   async::Task<Result<bool>> challenged(unsigned status, std::string challenge, std::string used,
                                        std::chrono::steady_clock::time_point until);
 

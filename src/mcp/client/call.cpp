@@ -33,10 +33,12 @@ Task<Result<json::object>> answers_to(std::shared_ptr<Connection> connection, js
     const auto method = inner == nullptr ? std::string() : cove::json::text_of(*inner, "method");
     if (method.empty()) co_return broke_protocol("a question has no method");
     json::object params;
-    if (const auto* given = inner->if_contains("params"); given != nullptr && given->is_object()) params = given->as_object();
+    if (const auto* given = inner->if_contains("params"); given != nullptr && given->is_object())
+      params = given->as_object();
     auto answer = co_await connection->serve(method, std::move(params));
     if (!answer)
-      co_return fail(Errc::unsupported, fmt::format("the tool asks for {}, which is not offered to it", shown(method, 100)));
+      co_return fail(Errc::unsupported,
+                     fmt::format("the tool asks for {}, which is not offered to it", shown(method, 100)));
     out[key] = std::move(*answer);
   }
   co_return out;
@@ -63,11 +65,13 @@ Result<CallResult> result_of(json::object result, const ListedTool& tool) {
       return broke_protocol("the content of the answer is no array of objects");
     out.content = std::move(content->as_array());
   }
-  if (const auto* error = result.if_contains("isError"); error != nullptr && error->is_bool()) out.is_error = error->as_bool();
+  if (const auto* error = result.if_contains("isError"); error != nullptr && error->is_bool())
+    out.is_error = error->as_bool();
   if (auto* structured = result.if_contains("structuredContent"); structured != nullptr && !structured->is_null())
     out.structured = std::move(*structured);
   if (!tool.tool.output_schema || out.is_error) return out;
-  if (!out.structured) return broke_protocol("the answer has no structuredContent, which the tool's outputSchema promises");
+  if (!out.structured)
+    return broke_protocol("the answer has no structuredContent, which the tool's outputSchema promises");
   if (const auto wrong = schema::find_fault(*tool.tool.output_schema, *out.structured))
     return broke_protocol(fmt::format("the answer does not fit the tool's outputSchema: structuredContent{}", *wrong));
   return out;
@@ -114,14 +118,13 @@ Task<Result<>> wait_for(std::chrono::milliseconds time, AskOptions options, Cloc
   const auto then = Clock::now() + time;
   while (Clock::now() < then) {
     if (options.abandoned && options.abandoned())
-      co_return tl::unexpected<Error>(Error{.code = Errc::unavailable,
-                                            .message = "nobody waits for the answer any more",
-                                            .sys_errno = ECANCELED});
+      co_return tl::unexpected<Error>(
+          Error{.code = Errc::unavailable, .message = "nobody waits for the answer any more", .sys_errno = ECANCELED});
     if (Clock::now() >= until)
-      co_return tl::unexpected<Error>(Error{.code = Errc::unavailable,
-                                            .message = fmt::format("the server's task did not end within {} ms",
-                                                                   options.most.count()),
-                                            .sys_errno = ETIMEDOUT});
+      co_return tl::unexpected<Error>(
+          Error{.code = Errc::unavailable,
+                .message = fmt::format("the server's task did not end within {} ms", options.most.count()),
+                .sys_errno = ETIMEDOUT});
     co_await async::sleep_until(std::min({then, until, Clock::now() + std::chrono::milliseconds(200)}));
   }
   co_return Result<>();
@@ -150,7 +153,8 @@ struct ToolCall {
         if (const auto* result = task.if_contains("result"); result != nullptr && result->is_object())
           co_return result_of(result->as_object(), tool);
         if (const auto* error = task.if_contains("error"); error != nullptr && error->is_object()) {
-          Fault fault{.code = Code::internal, .message = shown(cove::json::text_of(error->as_object(), "message"), 1000)};
+          Fault fault{.code = Code::internal,
+                      .message = shown(cove::json::text_of(error->as_object(), "message"), 1000)};
           if (const auto* code = error->as_object().if_contains("code"); code != nullptr && code->is_int64())
             fault.code = static_cast<Code>(code->as_int64());
           if (const auto* data = error->as_object().if_contains("data")) fault.data = *data;
@@ -169,7 +173,8 @@ struct ToolCall {
       if (const auto* questions = task.if_contains("inputRequests"); questions != nullptr && questions->is_object()) {
         json::object open;
         for (const auto& [key, question] : questions->as_object()) {
-          if (!answered.contains(std::string_view(key)) && answered.size() + open.size() < kMaxQuestions) open[key] = question;
+          if (!answered.contains(std::string_view(key)) && answered.size() + open.size() < kMaxQuestions)
+            open[key] = question;
         }
         if (!open.empty()) {
           for (const auto& [key, question] : open) answered.emplace(key);
@@ -242,7 +247,8 @@ Task<Result<CallResult>> Client::State::perform(std::shared_ptr<State> self, Lis
     auto part = part_of(whole, until);
     part.on_progress = whole.on_progress;
     part.meta = whole.meta;
-    if (over_http && modern((*connection)->revision())) part.headers = mirrored_headers(tool.tool.input_schema, arguments);
+    if (over_http && modern((*connection)->revision()))
+      part.headers = mirrored_headers(tool.tool.input_schema, arguments);
     auto reply = co_await ask(self, "tools/call", std::move(params), std::move(part), again);
     if (!reply) co_return tl::unexpected<Error>(reply.error());
     if (const auto good = check_reply(*reply); !good) co_return tl::unexpected<Error>(good.error());
@@ -270,10 +276,12 @@ Task<Result<CallResult>> Client::State::perform(std::shared_ptr<State> self, Lis
       co_return co_await call.follow_older(std::move(task));
     }
     if (kind == "complete") co_return result_of(std::move(result), tool);
-    if (kind != "input_required") co_return broke_protocol(fmt::format("its answer is of the type \"{}\"", shown(kind, 50)));
+    if (kind != "input_required")
+      co_return broke_protocol(fmt::format("its answer is of the type \"{}\"", shown(kind, 50)));
     const auto* questions = result.if_contains("inputRequests");
     const auto* request_state = result.if_contains("requestState");
-    if (questions == nullptr && request_state == nullptr) co_return broke_protocol("it wants input and does not say which");
+    if (questions == nullptr && request_state == nullptr)
+      co_return broke_protocol("it wants input and does not say which");
     more.clear();
     json::object open;
     if (questions != nullptr && questions->is_object()) open = questions->as_object();
@@ -283,7 +291,8 @@ Task<Result<CallResult>> Client::State::perform(std::shared_ptr<State> self, Lis
     if (request_state != nullptr) more["requestState"] = *request_state;
     ++round;
   }
-  co_return broke_protocol(fmt::format("it asked for input {} times within one call", self->environment->limits.rounds));
+  co_return broke_protocol(
+      fmt::format("it asked for input {} times within one call", self->environment->limits.rounds));
 }
 
 }  // namespace cove::mcp::client

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "async/deadline.hpp"
 #include "mcp/client/client_state.hpp"
 #include "schema/schema.hpp"
 
@@ -15,9 +16,36 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSettledAfter{10};  // a connection that lasted this long was no failure
 constexpr std::chrono::milliseconds kFirstPause{1000};
 constexpr std::chrono::milliseconds kLongestPause{30'000};
+constexpr std::chrono::seconds kRetirement{30};
+constexpr std::chrono::milliseconds kLookAgain{20};
 
 std::chrono::milliseconds pause_after(int failures) {
   return std::min(kLongestPause, kFirstPause * (1 << std::min(failures - 1, 5)));
+}
+
+// Ends a connection that is no longer used, once what is under way on it has come to its end.
+Task<> retire(std::shared_ptr<Client::State> state, std::shared_ptr<Connection> connection) {
+  const auto until = Clock::now() + kRetirement;
+  while (!state->closed && !connection->over() && connection->outstanding() > 0 && Clock::now() < until)
+    co_await async::sleep_for(kLookAgain);
+  co_await connection->close();
+}
+
+// A null where nothing need be is how many say that nothing is there; what it means is for the server to say.
+json::object without_optional_nulls(const json::object& schema, json::object arguments) {
+  const auto* required = schema.if_contains("required");
+  const auto is_required = [required](std::string_view name) {
+    return required != nullptr && required->is_array() &&
+           std::ranges::any_of(required->as_array(), [name](const json::value& one) {
+             return one.is_string() && std::string_view(one.as_string()) == name;
+           });
+  };
+  std::vector<std::string> nulls;
+  for (const auto& [name, value] : arguments) {
+    if (value.is_null() && !is_required(name)) nulls.emplace_back(name);
+  }
+  for (const auto& name : nulls) arguments.erase(name);
+  return arguments;
 }
 
 }  // namespace
@@ -49,20 +77,21 @@ Task<Result<std::shared_ptr<Connection>>> Client::State::ready(std::shared_ptr<S
   if (connection && !connection->over() && connection != self->forgotten) co_return connection;
   const auto now = Clock::now();
   if (connection) {
-    const bool short_lived = connection != self->forgotten && now - self->opened_at < kSettledAfter;
+    const bool short_lived = connection != self->forgotten && !self->useful && now - self->opened_at < kSettledAfter;
     self->failures = short_lived ? self->failures + 1 : 0;
     // The first time it is begun again at once.
     if (self->failures > 1) self->not_before = now + pause_after(self->failures - 1);
     ++self->counters->restarts;
-    self->group.spawn("close", connection->close());
+    self->group.spawn("retire", retire(self, connection));
     connection.reset();
     self->forgotten.reset();
   }
   if (now < self->not_before) {
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(self->not_before - now);
-    co_return fail_until(wait, Errc::unavailable,
-                         fmt::format("the server has ended {} times in a row; it is begun again in {} ms at the earliest",
-                                     self->failures, wait.count()));
+    co_return fail_until(
+        wait, Errc::unavailable,
+        fmt::format("the server has ended {} times in a row; it is begun again in {} ms at the earliest",
+                    self->failures, wait.count()));
   }
   struct Connecting {
     State& state;
@@ -84,6 +113,7 @@ Task<Result<std::shared_ptr<Connection>>> Client::State::ready(std::shared_ptr<S
     co_return fail(Errc::unavailable, "the connection to the server was closed");
   }
   self->opened_at = Clock::now();
+  self->useful = false;
   self->connection = opened->connection;
   self->greeting = std::move(opened->greeting);
   self->tools_changed = true;  // another process may have others
@@ -104,6 +134,7 @@ Task<Result<Reply>> Client::State::ask(std::shared_ptr<State> self, std::string 
     auto sent = params;
     auto sent_options = options;
     auto reply = co_await (*connection)->ask(method, std::move(sent), std::move(sent_options));
+    if (reply && method == "tools/call") self->useful = true;
     if (attempt > 1) co_return reply;
     if (reply && reply->session_lost) {
       self->forgotten = *connection;  // it was refused, so nothing was done
@@ -186,7 +217,8 @@ Task<Result<CallResult>> Client::call(std::string tool, json::object arguments, 
   if (!list) co_return tl::unexpected<Error>(list.error());
   const auto* listed = (*list)->find(tool);
   if (listed == nullptr) co_return fail(Errc::not_found, fmt::format("the server has no tool {}", shown(tool, 100)));
-  const auto wrong = schema::find_fault(listed->tool.input_schema, arguments);
+  const auto wrong =
+      schema::find_fault(listed->tool.input_schema, without_optional_nulls(listed->tool.input_schema, arguments));
   if (wrong) co_return fail(Errc::invalid, fmt::format("arguments{}", *wrong));
   auto own = *listed;
   co_return co_await State::perform(state, std::move(own), std::move(arguments), std::move(options));
@@ -201,8 +233,8 @@ Task<Result<Or<>>> Client::request(std::string method, json::object params, Call
   if (reply->unauthorized)
     co_return fail(Errc::denied, fmt::format("the server wants other credentials (HTTP {})", reply->status));
   if (reply->status >= 300)
-    co_return fail(Errc::unavailable, fmt::format("the server refuses {} (HTTP {}): {}", shown(method, 100), reply->status,
-                                                  reply->said));
+    co_return fail(Errc::unavailable,
+                   fmt::format("the server refuses {} (HTTP {}): {}", shown(method, 100), reply->status, reply->said));
   co_return Or<>(std::move(reply->result));
 }
 

@@ -34,10 +34,10 @@ struct Tool {
 
 // What came of a call that the server answered.
 struct CallResult {
-  boost::json::array content{};                     // blocks, each an object with a type
-  std::optional<boost::json::value> structured{};   // structuredContent
-  bool is_error = false;                            // isError: the tool says that it failed, in its content
-  std::optional<Fault> fault{};                     // the answer was a JSON-RPC error; the rest is empty then
+  boost::json::array content{};                    // blocks, each an object with a type
+  std::optional<boost::json::value> structured{};  // structuredContent
+  bool is_error = false;                           // isError: the tool says that it failed, in its content
+  std::optional<Fault> fault{};                    // the answer was a JSON-RPC error; the rest is empty then
 };
 
 struct Progress {
@@ -50,8 +50,9 @@ struct CallOptions {
   std::optional<std::chrono::milliseconds> timeout{};  // since the last progress; none: the configuration's
   std::optional<std::chrono::milliseconds> most{};     // in all; none: ten times the timeout
   std::function<void(const Progress&)> on_progress{};  // the server is asked for progress when there is one
-  std::function<bool()> abandoned{};  // polled: true once nobody waits for the answer. Cancelling the task does the same.
-  boost::json::object meta{};         // further members of _meta, "traceparent" for one
+  std::function<bool()>
+      abandoned{};             // polled: true once nobody waits for the answer. Cancelling the task does the same.
+  boost::json::object meta{};  // further members of _meta, "traceparent" for one
 };
 
 // What the client does for the server. Nothing is offered without a handler; a request for it is refused.
@@ -70,14 +71,14 @@ struct Limits {
   std::size_t list_pages = 1000;
   std::size_t tools = 10'000;
   std::size_t json_depth = 64;
-  std::size_t rounds = 10;  // of questions within one call
+  std::size_t rounds = 10;                      // of questions within one call
   std::size_t notifications_per_second = 1000;  // more are dropped
 };
 
 // What was dropped or had to be done again, since the beginning.
 struct Counters {
   std::uint64_t calls = 0;
-  std::uint64_t late_answers = 0;     // with an id that nothing waits for: foreign, used twice, or given up
+  std::uint64_t late_answers = 0;       // with an id that nothing waits for: foreign, used twice, or given up
   std::uint64_t unusable_messages = 0;  // lines that are no JSON, JSON that is no message
   std::uint64_t dropped_notifications = 0;
   std::uint64_t refused_requests = 0;  // the server's
@@ -113,9 +114,9 @@ struct Environment {
   std::string client_metadata_url{};  // what is published about this client, for servers that read it
 };
 
-// A connection to one MCP server, of whatever transport and era, kept alive: a stdio server that died and an HTTP session
-// that was forgotten are begun anew by the next call. Calls may overlap. For one loop. A call whose client is destroyed
-// ends with Errc::unavailable.
+// A connection to one MCP server, of whatever transport and era, kept alive: a stdio server that died and an HTTP
+// session that was forgotten are begun anew by the next call. Calls may overlap. For one loop. A call whose client is
+// destroyed ends with Errc::unavailable.
 class Client {
  public:
   struct State;  // of this room alone
@@ -130,8 +131,8 @@ class Client {
   Client& operator=(const Client&) = delete;
   ~Client();
 
-  // Those that the configuration admits, in the server's order; asked for once, and again when they have changed or what
-  // the server said has expired. Errc::over_limit: too many tools, pages or bytes.
+  // Those that the configuration admits, in the server's order; asked for once, and again when they have changed or
+  // what the server said has expired. Errc::over_limit: too many tools, pages or bytes.
   async::Task<Result<std::vector<Tool>>> tools();
 
   // Errors:

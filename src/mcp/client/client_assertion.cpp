@@ -35,7 +35,8 @@ tl::unexpected<Error> no_key(std::string_view why) {
 }
 
 Result<std::string> sign(const Credentials& credentials, const std::string& text) {
-  const Crypto<BIO> memory(BIO_new_mem_buf(credentials.private_key.data(), static_cast<int>(credentials.private_key.size())));
+  const Crypto<BIO> memory(
+      BIO_new_mem_buf(credentials.private_key.data(), static_cast<int>(credentials.private_key.size())));
   // A key that wants a password has none here, and nobody is asked.
   const auto no_password = [](char*, int, int, void*) { return 0; };
   const Crypto<EVP_PKEY> key(PEM_read_bio_PrivateKey(memory.get(), nullptr, no_password, nullptr));
@@ -70,8 +71,9 @@ Result<std::string> sign(const Credentials& credentials, const std::string& text
 Result<std::string> client_assertion(const Credentials& credentials, const std::string& audience) {
   const auto now = unix_millis() / 1000;
   const json::object head{{"alg", credentials.algorithm}, {"typ", "JWT"}};
-  const json::object claims{{"iss", credentials.client_id}, {"sub", credentials.client_id}, {"aud", audience},
-                            {"iat", now}, {"exp", now + kLifeSeconds}, {"jti", random_name("")}};
+  const json::object claims{
+      {"iss", credentials.client_id}, {"sub", credentials.client_id}, {"aud", audience}, {"iat", now},
+      {"exp", now + kLifeSeconds},    {"jti", random_name("")}};
   const auto text = to_base64url(json::serialize(head)) + "." + to_base64url(json::serialize(claims));
   COVE_TRY(const auto signature, sign(credentials, text));
   return text + "." + to_base64url(signature);
@@ -80,7 +82,8 @@ Result<std::string> client_assertion(const Credentials& credentials, const std::
 std::string pkce_challenge(const std::string& verifier) {
   std::string digest(32, '\0');
   unsigned size = 0;
-  EVP_Digest(verifier.data(), verifier.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(), nullptr);
+  EVP_Digest(verifier.data(), verifier.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(),
+             nullptr);
   return to_base64url(digest);
 }
 

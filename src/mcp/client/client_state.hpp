@@ -25,8 +25,8 @@ enum class Again { never, if_lost };
 struct Client::State : std::enable_shared_from_this<Client::State> {
   State(std::shared_ptr<const Environment> env, std::shared_ptr<const ServerConfig> conf);
 
-  // The connection, begun anew if the one before is over or forgotten by the server. Errc::unavailable with the time after
-  // which to try again: it broke too often.
+  // The connection, begun anew if the one before is over or forgotten by the server. Errc::unavailable with the time
+  // after which to try again: it broke too often.
   static async::Task<Result<std::shared_ptr<Connection>>> ready(std::shared_ptr<State> self);
   // A request over the connection there is, repeated over a new one where that does no harm.
   static async::Task<Result<Reply>> ask(std::shared_ptr<State> self, std::string method, boost::json::object params,
@@ -50,7 +50,8 @@ struct Client::State : std::enable_shared_from_this<Client::State> {
   async::Signal changed;
   async::TaskGroup group;  // ends connections that are over
 
-  int failures = 0;  // connections in a row that were over at once
+  int failures = 0;     // connections in a row that were over at once
+  bool useful = false;  // the one there is has answered a call
   std::chrono::steady_clock::time_point opened_at;
   std::chrono::steady_clock::time_point not_before;
 

@@ -13,7 +13,7 @@ using async::Task;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{200};  // how often it is seen whether anybody still waits
-constexpr std::chrono::seconds kSending{30};  // of what has no answer
+constexpr std::chrono::seconds kSending{30};     // of what has no answer
 constexpr std::size_t kMaxBatch = 100;
 constexpr std::size_t kMaxAnswering = 16;  // requests of the server at once
 constexpr std::size_t kComplaintsPerSecond = 5;
@@ -65,7 +65,8 @@ json::object Connection::capabilities() const {
 
 void Connection::envelop(json::object& params) const {
   json::object meta;
-  if (const auto* given = params.if_contains("_meta"); given != nullptr && given->is_object()) meta = given->as_object();
+  if (const auto* given = params.if_contains("_meta"); given != nullptr && given->is_object())
+    meta = given->as_object();
   const auto key = [](std::string_view name) { return std::string(kPrefix) + std::string(name); };
   meta[key("protocolVersion")] = name_of(revision_);
   meta[key("clientInfo")] = {{"name", environment_->name}, {"version", environment_->version}};
@@ -77,8 +78,8 @@ Task<Result<Reply>> Connection::ask(std::string method, json::object params, Ask
   const auto self = shared_from_this();
   if (over_) co_return tl::unexpected<Error>(*over_);
   if (waiting_.size() >= environment_->limits.outstanding_calls)
-    co_return fail(Errc::over_limit, fmt::format("{} calls wait for this server already; try again when one has ended",
-                                                 waiting_.size()));
+    co_return fail(Errc::over_limit,
+                   fmt::format("{} calls wait for this server already; try again when one has ended", waiting_.size()));
   const auto id = ++last_id_;
   if (!options.meta.empty()) params["_meta"] = std::move(options.meta);
   if (options.on_progress) {
@@ -109,9 +110,8 @@ Task<Result<Reply>> Connection::ask(std::string method, json::object params, Ask
     }
     if (options.abandoned) {
       if (options.abandoned())
-        co_return tl::unexpected<Error>(Error{.code = Errc::unavailable,
-                                              .message = "nobody waits for the answer any more",
-                                              .sys_errno = ECANCELED});
+        co_return tl::unexpected<Error>(Error{
+            .code = Errc::unavailable, .message = "nobody waits for the answer any more", .sys_errno = ECANCELED});
       until = std::min(until, Clock::now() + kLook);
     }
     co_await waiting->changed.wait_until(until);

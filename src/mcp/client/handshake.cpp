@@ -16,7 +16,8 @@ using async::Task;
 using Clock = std::chrono::steady_clock;
 using Way = EraMemory::Way;
 
-constexpr std::chrono::seconds kProbing{2};  // until a program that says nothing is taken for one of the older revisions
+constexpr std::chrono::seconds kProbing{
+    2};  // until a program that says nothing is taken for one of the older revisions
 constexpr std::size_t kMaxInstructions = 64 * 1024;
 constexpr std::size_t kMaxWays = 4096;
 
@@ -87,7 +88,8 @@ Task<Probe> probe(std::shared_ptr<Connection> connection, ServerConfig::Kind kin
       const auto code = reply->fault->code;
       const auto* data = reply->fault->data.if_object();
       if (code == Code::unsupported_version) {
-        if (data == nullptr || !lists_modern(data->if_contains("supported"))) co_return Probe{.verdict = Probe::Verdict::legacy};
+        if (data == nullptr || !lists_modern(data->if_contains("supported")))
+          co_return Probe{.verdict = Probe::Verdict::legacy};
         if (attempt == 1) continue;
       }
       const bool speaks_modern =
@@ -103,8 +105,8 @@ Task<Probe> probe(std::shared_ptr<Connection> connection, ServerConfig::Kind kin
 }
 
 // The handshake of the older revisions. Errc::not_found: this is no endpoint of Streamable HTTP.
-Task<Result<Greeting>> initialize(std::shared_ptr<Connection> connection, std::shared_ptr<const Environment> environment,
-                                  Clock::time_point until) {
+Task<Result<Greeting>> initialize(std::shared_ptr<Connection> connection,
+                                  std::shared_ptr<const Environment> environment, Clock::time_point until) {
   connection->speak(kNewestLegacy);
   json::object params{{"protocolVersion", name_of(kNewestLegacy)}};
   params["capabilities"] = connection->capabilities();
@@ -120,13 +122,15 @@ Task<Result<Greeting>> initialize(std::shared_ptr<Connection> connection, std::s
     co_return fail(Errc::unsupported, fmt::format("the server refuses to begin: {} ({})", shown(reply->fault->message),
                                                   static_cast<int>(reply->fault->code)));
   if (reply->status >= 300)
-    co_return fail(Errc::unavailable, fmt::format("the server refuses to begin (HTTP {}): {}", reply->status, reply->said));
+    co_return fail(Errc::unavailable,
+                   fmt::format("the server refuses to begin (HTTP {}): {}", reply->status, reply->said));
   const auto version = cove::json::text_of(reply->result, "protocolVersion");
   const auto revision = version == "2024-10-07" ? std::optional(kOldest) : find_revision(version);
   // Some speak of the newest in the words of the older ones; what they do is as the last of those has it.
   if (!revision)
-    co_return fail(Errc::unsupported, fmt::format("the server speaks revision \"{}\" of the protocol, which is not known here",
-                                                  shown(version, 50)));
+    co_return fail(
+        Errc::unsupported,
+        fmt::format("the server speaks revision \"{}\" of the protocol, which is not known here", shown(version, 50)));
   connection->speak(std::min(*revision, kNewestLegacy));
   const auto told = co_await connection->deliver("notifications/initialized", json::object());
   if (!told) co_return tl::unexpected<Error>(told.error());

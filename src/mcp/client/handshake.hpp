@@ -39,8 +39,8 @@ class EraMemory {
   std::map<std::string, Way> ways_;  // by a digest of the configuration
 };
 
-// Starts or reaches the server and agrees on a revision: asks for `server/discover` first, and where that is unknown says
-// `initialize`; over HTTP, where that is unknown too, opens HTTP+SSE. Errors as Client::connect has them.
+// Starts or reaches the server and agrees on a revision: asks for `server/discover` first, and where that is unknown
+// says `initialize`; over HTTP, where that is unknown too, opens HTTP+SSE. Errors as Client::connect has them.
 async::Task<Result<Opened>> open_connection(std::shared_ptr<const Environment> environment,
                                             std::shared_ptr<const ServerConfig> config,
                                             std::shared_ptr<Counters> counters);

@@ -23,6 +23,7 @@ namespace asio = boost::asio;
 using async::Task;
 
 constexpr std::size_t kKeptErrors = 4 * 1024;
+constexpr std::chrono::milliseconds kLastErrors{300};
 constexpr std::size_t kReadPiece = 64 * 1024;
 constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 
@@ -48,6 +49,7 @@ struct HostState {
   asio::posix::stream_descriptor errors;
   asio::posix::stream_descriptor control;
   std::string kept;
+  bool errors_over = false;
   bool ended = false;
   std::string how;
   async::Signal changed;
@@ -63,15 +65,22 @@ Task<> keep_errors(std::shared_ptr<HostState> state) {
   std::string piece(kKeptErrors, '\0');
   while (true) {
     const auto [failed, size] = co_await state->errors.async_read_some(asio::buffer(piece), kAsTuple);
-    if (failed) co_return;
+    if (failed) break;
     state->kept.append(piece, 0, size);
     if (state->kept.size() > kKeptErrors) state->kept.erase(0, state->kept.size() - kKeptErrors);
   }
+  state->errors_over = true;
+  state->changed.notify_all();
 }
 
 Task<> await_end(std::shared_ptr<HostState> state) {
   int word = 0;
   const auto [failed, size] = co_await state->control.async_read_some(asio::buffer(&word, sizeof word), kAsTuple);
+  // Its last words first, unless something it has left behind holds on to them.
+  const auto until = std::chrono::steady_clock::now() + kLastErrors;
+  while (!state->errors_over) {
+    if (!co_await state->changed.wait_until(until)) break;
+  }
   state->ended = true;
   if (!failed && size == sizeof word) state->how = in_words(word);
   state->changed.notify_all();

@@ -17,8 +17,8 @@ namespace cove::mcp::client {
 struct HttpAnswer {
   outbound::Head head;
   bool events = false;
-  std::string body;                                   // of what is no event stream
-  std::optional<std::string> last_id;                 // of the events
+  std::string body;                    // of what is no event stream
+  std::optional<std::string> last_id;  // of the events
   std::optional<std::chrono::milliseconds> retry;
   std::size_t count = 0;
   std::optional<Error> broken;  // of the events: why they ended, unless they came to their end
@@ -32,8 +32,8 @@ enum class Wants { more, no_more };
 using OnHead = std::function<void(const outbound::Head&)>;
 using OnEvent = std::function<Wants(StreamEvent)>;
 
-// Sends one request. `max_bytes` is of a body, and of each event. Fails when there was no answer at all, or a body that is
-// cut off or too large.
+// Sends one request. `max_bytes` is of a body, and of each event. Fails when there was no answer at all, or a body that
+// is cut off or too large.
 async::Task<Result<HttpAnswer>> exchange(outbound::Client& client, outbound::Request request, std::size_t max_bytes,
                                          OnHead on_head, OnEvent on_event);
 

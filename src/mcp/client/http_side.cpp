@@ -45,8 +45,8 @@ Task<Result<HttpAnswer>> HttpSide::send(outbound::Request request, OnHead on_hea
     auto attempt = request;
     const auto used = authorization ? authorization->header() : std::string();
     if (!used.empty()) attempt.headers.emplace_back("Authorization", used);
-    auto answer = co_await exchange(*environment->http, std::move(attempt), environment->limits.message_bytes, on_head,
-                                    on_event);
+    auto answer =
+        co_await exchange(*environment->http, std::move(attempt), environment->limits.message_bytes, on_head, on_event);
     if (!answer || tries >= kMaxTries) co_return answer;
     const auto status = answer->head.status;
     if (leads_on(status)) {

@@ -20,7 +20,8 @@ namespace cove::mcp::client {
 // What every request to one HTTP server has in common: its headers, its credentials, where it may go.
 class HttpSide {
  public:
-  HttpSide(std::shared_ptr<const Environment> environment, std::shared_ptr<const ServerConfig> config, outbound::Url url);
+  HttpSide(std::shared_ptr<const Environment> environment, std::shared_ptr<const ServerConfig> config,
+           outbound::Url url);
 
   [[nodiscard]] const outbound::Url& url() const { return url_; }
   [[nodiscard]] const Limits& limits() const { return environment_->limits; }
@@ -29,8 +30,8 @@ class HttpSide {
   // With the configured headers.
   [[nodiscard]] outbound::Request request(std::string method, outbound::Url url,
                                           std::chrono::steady_clock::time_point until) const;
-  // Sends it with credentials. A 401 or 403 is answered with better ones as often as that may help; a redirect is followed
-  // to the same origin alone.
+  // Sends it with credentials. A 401 or 403 is answered with better ones as often as that may help; a redirect is
+  // followed to the same origin alone.
   async::Task<Result<HttpAnswer>> send(outbound::Request request, OnHead on_head, OnEvent on_event) const;
 
   // What an answer comes to that is neither a message nor a stream of them.

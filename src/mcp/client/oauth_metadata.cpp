@@ -20,8 +20,8 @@ std::string encoded(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-                       c == '.' || c == '~';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '_' || c == '.' || c == '~';
     if (plain)
       out += c;
     else
@@ -33,7 +33,8 @@ std::string encoded(std::string_view text) {
 std::string decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto high = text[i] == '%' && i + 2 < text.size() ? kHex.find(static_cast<char>(std::toupper(text[i + 1]))) : kHex.npos;
+    const auto high =
+        text[i] == '%' && i + 2 < text.size() ? kHex.find(static_cast<char>(std::toupper(text[i + 1]))) : kHex.npos;
     const auto low = high != kHex.npos ? kHex.find(static_cast<char>(std::toupper(text[i + 2]))) : kHex.npos;
     if (low != kHex.npos) {
       out += static_cast<char>(high * 16 + low);
@@ -80,7 +81,8 @@ OAuthChallenge read_challenge(std::string_view header) {
   // name=value or name="value", wherever they stand; names of other schemes do not matter here.
   for (std::size_t at = 0; (at = header.find('=', at)) != header.npos;) {
     auto begin = at;
-    while (begin > 0 && (std::isalnum(static_cast<unsigned char>(header[begin - 1])) != 0 || header[begin - 1] == '_')) --begin;
+    while (begin > 0 && (std::isalnum(static_cast<unsigned char>(header[begin - 1])) != 0 || header[begin - 1] == '_'))
+      --begin;
     const auto name = header.substr(begin, at - begin);
     std::string value;
     ++at;
@@ -93,9 +95,12 @@ OAuthChallenge read_challenge(std::string_view header) {
     } else {
       while (at < header.size() && header[at] != ',' && header[at] != ' ') value += header[at++];
     }
-    if (name == "resource_metadata") out.resource_metadata = std::move(value);
-    else if (name == "scope") out.scope = std::move(value);
-    else if (name == "error") out.error = std::move(value);
+    if (name == "resource_metadata")
+      out.resource_metadata = std::move(value);
+    else if (name == "scope")
+      out.scope = std::move(value);
+    else if (name == "error")
+      out.error = std::move(value);
   }
   return out;
 }
@@ -107,13 +112,15 @@ Result<ResourceMetadata> read_resource(const json::object& document, const outbo
   out.scopes = texts_in(document, "scopes_supported");
   if (out.resource.empty()) return out;
   const auto resource = outbound::parse_url(out.resource);
-  const auto wrong = fail(Errc::denied, fmt::format("the server's metadata is about another resource ({}), not about {}",
-                                                    shown(out.resource, 200), server.text()));
+  const auto wrong =
+      fail(Errc::denied, fmt::format("the server's metadata is about another resource ({}), not about {}",
+                                     shown(out.resource, 200), server.text()));
   if (!resource || !resource->same_origin(server)) return wrong;
   const auto inner = path_of(server);
   const auto outer = path_of(*resource);
   if (!inner.starts_with(outer)) return wrong;
-  if (inner.size() > outer.size() && !outer.empty() && !outer.ends_with('/') && inner[outer.size()] != '/') return wrong;
+  if (inner.size() > outer.size() && !outer.empty() && !outer.ends_with('/') && inner[outer.size()] != '/')
+    return wrong;
   return out;
 }
 
@@ -121,8 +128,8 @@ Result<IssuerMetadata> read_issuer(const json::object& document, std::string_vie
   IssuerMetadata out;
   out.issuer = cove::json::text_of(document, "issuer");
   if (out.issuer != issuer && !(out.issuer.empty() || same_but_for_a_slash(out.issuer, issuer)))
-    return fail(Errc::denied, fmt::format("the authorization server {} calls itself {}", shown(issuer, 200),
-                                          shown(out.issuer, 200)));
+    return fail(Errc::denied,
+                fmt::format("the authorization server {} calls itself {}", shown(issuer, 200), shown(out.issuer, 200)));
   if (out.issuer.empty()) out.issuer = issuer;
   out.authorization_endpoint = cove::json::text_of(document, "authorization_endpoint");
   out.token_endpoint = cove::json::text_of(document, "token_endpoint");
@@ -144,7 +151,8 @@ Result<IssuerMetadata> read_issuer(const json::object& document, std::string_vie
 std::vector<std::string> resource_places(const outbound::Url& server) {
   constexpr std::string_view kPlace = "/.well-known/oauth-protected-resource";
   std::vector<std::string> out;
-  if (const auto path = path_of(server); !path.empty()) out.push_back(at_origin(server, fmt::format("{}{}", kPlace, path)));
+  if (const auto path = path_of(server); !path.empty())
+    out.push_back(at_origin(server, fmt::format("{}{}", kPlace, path)));
   out.push_back(at_origin(server, kPlace));
   return out;
 }
@@ -176,7 +184,8 @@ OAuthForm query_of(std::string_view address) {
     const auto end = rest.find('&');
     const auto one = rest.substr(0, end);
     const auto equals = one.find('=');
-    out.emplace_back(decoded(one.substr(0, equals)), equals == one.npos ? std::string() : decoded(one.substr(equals + 1)));
+    out.emplace_back(decoded(one.substr(0, equals)),
+                     equals == one.npos ? std::string() : decoded(one.substr(equals + 1)));
     if (end == rest.npos) break;
     rest.remove_prefix(end + 1);
   }

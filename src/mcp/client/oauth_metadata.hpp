@@ -28,8 +28,8 @@ OAuthChallenge read_challenge(std::string_view header);
 
 // What a protected resource says of itself (RFC 9728).
 struct ResourceMetadata {
-  std::string resource;               // to be named as it is written
-  std::vector<std::string> servers;   // the authorization servers it trusts
+  std::string resource;              // to be named as it is written
+  std::vector<std::string> servers;  // the authorization servers it trusts
   std::vector<std::string> scopes;
 };
 // Errc::denied: it speaks of another resource than `server`.
@@ -45,8 +45,8 @@ struct IssuerMetadata {
   std::vector<std::string> methods;     // of authenticating at the token endpoint
   std::vector<std::string> challenges;  // of PKCE
   std::vector<std::string> grants;
-  bool documented = false;              // there is a document; else these are the places of old
-  bool says_issuer = false;             // an answer to a browser names the issuer
+  bool documented = false;   // there is a document; else these are the places of old
+  bool says_issuer = false;  // an answer to a browser names the issuer
   bool reads_client_metadata = false;
 };
 // Errc::denied: it is of another issuer than the one that was asked for.
@@ -62,15 +62,15 @@ std::string form_text(const OAuthForm& form);
 OAuthForm query_of(std::string_view address);
 std::set<std::string> scopes_of(std::string_view text);
 
-// Small requests to authorization servers, whose addresses a server has named: none goes where the environment's reach does
-// not, and no redirect is followed.
+// Small requests to authorization servers, whose addresses a server has named: none goes where the environment's reach
+// does not, and no redirect is followed.
 class OAuthFetch {
  public:
   explicit OAuthFetch(std::shared_ptr<const Environment> environment) : environment_(std::move(environment)) {}
 
   // nullopt: there is no JSON object there.
   async::Task<Result<std::optional<boost::json::object>>> get(std::string address,
-                                                               std::chrono::steady_clock::time_point until) const;
+                                                              std::chrono::steady_clock::time_point until) const;
   struct Answer {
     unsigned status = 0;
     boost::json::object body;

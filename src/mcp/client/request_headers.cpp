@@ -59,8 +59,8 @@ Result<std::size_t> check_properties(const json::object& schema, std::set<std::s
         return fail(Errc::conflict, fmt::format("{} is no name of a header", kName));
       const auto type = cove::json::text_of(inner, "type");
       if (type != "string" && type != "integer" && type != "boolean")
-        return fail(Errc::conflict, fmt::format("{} stands on a property that is neither a string, an integer nor a boolean",
-                                                kName));
+        return fail(Errc::conflict,
+                    fmt::format("{} stands on a property that is neither a string, an integer nor a boolean", kName));
       if (!seen.insert(small(header->as_string())).second)
         return fail(Errc::conflict, fmt::format("{} names a header twice", kName));
     }

@@ -29,7 +29,8 @@ Result<std::optional<std::vector<std::string>>> list_of_texts(const json::object
   const auto* value = cove::json::given_field(object, name);
   if (value == nullptr) return std::optional<std::vector<std::string>>();
   if (!value->is_array()) return cove::json::wrong_field(name, "must be an array of strings");
-  if (value->as_array().size() > kMaxItems) return cove::json::wrong_field(name, fmt::format("has over {} items", kMaxItems));
+  if (value->as_array().size() > kMaxItems)
+    return cove::json::wrong_field(name, fmt::format("has over {} items", kMaxItems));
   std::vector<std::string> out;
   for (const auto& item : value->as_array()) {
     if (!item.is_string()) return cove::json::wrong_field(fmt::format("{}[{}]", name, out.size()), "must be a string");
@@ -40,7 +41,8 @@ Result<std::optional<std::vector<std::string>>> list_of_texts(const json::object
   return std::optional(std::move(out));
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> map_of_texts(const json::object& object, std::string_view name) {
+Result<std::vector<std::pair<std::string, std::string>>> map_of_texts(const json::object& object,
+                                                                      std::string_view name) {
   COVE_TRY(const auto* inner, cove::json::object_field(object, name));
   std::vector<std::pair<std::string, std::string>> out;
   if (inner == nullptr) return out;
@@ -49,8 +51,8 @@ Result<std::vector<std::pair<std::string, std::string>>> map_of_texts(const json
     const auto place = fmt::format("{}.{}", name, std::string_view(key).substr(0, 100));
     if (!value.is_string()) return cove::json::wrong_field(place, "must be a string");
     const std::string_view text(value.as_string());
-    if (key.empty() || key.size() + text.size() > kMaxText || std::string_view(key).find('\0') != std::string_view::npos ||
-        text.find('\0') != std::string_view::npos)
+    if (key.empty() || key.size() + text.size() > kMaxText ||
+        std::string_view(key).find('\0') != std::string_view::npos || text.find('\0') != std::string_view::npos)
       return cove::json::wrong_field(place, "is empty, too long or has a zero byte");
     out.emplace_back(key, text);
   }
@@ -62,7 +64,8 @@ Result<std::chrono::milliseconds> seconds_field(const json::object& object, std:
   COVE_TRY(const auto seconds, cove::json::number_field(object, name));
   if (!seconds) return usual;
   if (!(*seconds > 0) || *seconds > kMaxSeconds)
-    return cove::json::wrong_field(name, fmt::format("must be a number of seconds, above 0 and at most {:.0f}", kMaxSeconds));
+    return cove::json::wrong_field(name,
+                                   fmt::format("must be a number of seconds, above 0 and at most {:.0f}", kMaxSeconds));
   return std::chrono::milliseconds(std::max(1L, std::lround(*seconds * 1000)));
 }
 
@@ -105,8 +108,8 @@ std::string lower(std::string_view text) {
 
 Result<> check_headers(const ServerConfig& config) {
   // What the protocol says itself is not for a configuration to say.
-  constexpr std::array<std::string_view, 8> kOurs{"accept",       "connection",     "content-length", "content-type",
-                                                  "host",         "last-event-id",  "mcp-session-id", "transfer-encoding"};
+  constexpr std::array<std::string_view, 8> kOurs{"accept", "connection",    "content-length", "content-type",
+                                                  "host",   "last-event-id", "mcp-session-id", "transfer-encoding"};
   std::vector<std::string> seen;
   for (const auto& [name, value] : config.headers) {
     const auto place = fmt::format("headers.{}", name);
@@ -128,8 +131,9 @@ Result<Kind> kind_of(std::string_view type, std::string_view url) {
   // Some have written "sse" for servers of Streamable HTTP; those are found either way.
   if (type == "sse") return path.find("/mcp") == std::string_view::npos ? Kind::sse : Kind::automatic;
   if (!type.empty())
-    return cove::json::wrong_field("type", fmt::format("must be \"stdio\", \"http\", \"streamable_http\" or \"sse\", not \"{}\"",
-                                                 type.substr(0, 50)));
+    return cove::json::wrong_field(
+        "type",
+        fmt::format("must be \"stdio\", \"http\", \"streamable_http\" or \"sse\", not \"{}\"", type.substr(0, 50)));
   if (path.find("/mcp") == std::string_view::npos && path.find("/sse") != std::string_view::npos) return Kind::sse;
   return Kind::automatic;
 }
@@ -232,13 +236,15 @@ Result<ServerConfig> read_config(const json::object& object) {
   if (!config.command.empty() && !config.url.empty())
     return fail(Errc::invalid, "both a \"command\" and a \"url\" are given; a server has one of them");
   if (!config.command.empty()) {
-    if (!type.empty() && type != "stdio") return cove::json::wrong_field("type", "must be \"stdio\" for a server with a command");
+    if (!type.empty() && type != "stdio")
+      return cove::json::wrong_field("type", "must be \"stdio\" for a server with a command");
     config.kind = Kind::stdio;
     COVE_TRY(auto args, list_of_texts(object, "args"));
     if (args) config.args = std::move(*args);
     COVE_TRY(const auto env, map_of_texts(object, "env"));
     for (const auto& [name, value] : env) {
-      if (name.find('=') != std::string::npos) return cove::json::wrong_field("env." + name, "must not have a '=' in its name");
+      if (name.find('=') != std::string::npos)
+        return cove::json::wrong_field("env." + name, "must not have a '=' in its name");
       config.env[name] = value;
     }
     COVE_TRY(config.cwd, short_text(object, "cwd"));
@@ -249,7 +255,8 @@ Result<ServerConfig> read_config(const json::object& object) {
     COVE_TRY(config.credentials, read_credentials(object));
     // One with a variable in it is looked at when that is replaced.
     if (config.url.find("${") == std::string::npos) {
-      if (const auto url = outbound::parse_url(config.url); !url) return cove::json::wrong_field("url", url.error().message);
+      if (const auto url = outbound::parse_url(config.url); !url)
+        return cove::json::wrong_field("url", url.error().message);
     }
   }
   COVE_TRY(config.timeout, seconds_field(object, "timeout", config.timeout));
@@ -263,13 +270,15 @@ Result<ServerConfig> read_config(const json::object& object) {
 Result<std::map<std::string, ServerConfig>> read_servers(const json::object& document) {
   COVE_TRY(const auto* inner, cove::json::object_field(document, "mcpServers"));
   const auto& servers = inner == nullptr ? document : *inner;
-  if (servers.size() > kMaxItems) return cove::json::wrong_field("mcpServers", fmt::format("has over {} members", kMaxItems));
+  if (servers.size() > kMaxItems)
+    return cove::json::wrong_field("mcpServers", fmt::format("has over {} members", kMaxItems));
   std::map<std::string, ServerConfig> out;
   for (const auto& [name, value] : servers) {
     if (name.empty()) return cove::json::wrong_field("mcpServers", "has a server without a name");
     if (!value.is_object()) return cove::json::wrong_field(name, "must be an object");
     auto config = read_config(value.as_object());
-    if (!config) return fail(config.error().code, fmt::format("{}: {}", std::string_view(name), config.error().message));
+    if (!config)
+      return fail(config.error().code, fmt::format("{}: {}", std::string_view(name), config.error().message));
     out.emplace(name, std::move(*config));
   }
   return out;
@@ -289,7 +298,8 @@ Result<ServerConfig> substitute(ServerConfig config, const Lookup& lookup) {
     COVE_CHECK(replace_variables(config.credentials->private_key, "auth.private_key", lookup));
   }
   if (config.kind == Kind::stdio) return config;
-  if (const auto url = outbound::parse_url(config.url); !url) return cove::json::wrong_field("url", url.error().message);
+  if (const auto url = outbound::parse_url(config.url); !url)
+    return cove::json::wrong_field("url", url.error().message);
   COVE_CHECK(check_headers(config));
   return config;
 }

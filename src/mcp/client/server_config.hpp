@@ -45,8 +45,8 @@ struct ServerConfig {
   std::vector<std::pair<std::string, std::string>> headers{};  // each name once
   std::optional<Credentials> credentials{};
 
-  std::chrono::milliseconds timeout{60'000};          // of a call, from its last sign of life
-  std::chrono::milliseconds connect_timeout{30'000};  // of start and handshake
+  std::chrono::milliseconds timeout{60'000};              // of a call, from its last sign of life
+  std::chrono::milliseconds connect_timeout{30'000};      // of start and handshake
   std::optional<std::vector<std::string>> allow_tools{};  // names, or patterns with '*'; none: every tool
   std::vector<std::string> deny_tools{};                  // wins over the other
 
@@ -67,8 +67,8 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 // Replaces each ${NAME} in a text of the configuration. Errc::invalid names the field and the variable without a value.
 Result<ServerConfig> substitute(ServerConfig config, const Lookup& lookup);
 
-// As read_config takes it, with a ${NAME} as it was written. Before substitute(), nothing in it is secret that a person did
-// not write into it.
+// As read_config takes it, with a ${NAME} as it was written. Before substitute(), nothing in it is secret that a person
+// did not write into it.
 boost::json::object to_json(const ServerConfig& config);
 
 }  // namespace cove::mcp::client

@@ -63,15 +63,15 @@ struct Sse::State {
   static Task<> read(std::shared_ptr<State> self) {
     auto request = self->side.request("GET", self->side.url(), Clock::now() + kSessionLife);
     request.headers.emplace_back("Accept", "text/event-stream");
-    const auto answer =
-        co_await self->side.send(std::move(request), {}, [self](const StreamEvent& event) { return self->take(event); });
+    const auto answer = co_await self->side.send(std::move(request), {},
+                                                 [self](const StreamEvent& event) { return self->take(event); });
     if (!answer) co_return self->over(answer.error());
     if (!answer->events) {
       const auto refused = self->side.refusal(*answer);
       const auto code = refused.unauthorized ? Errc::denied : Errc::unavailable;
-      co_return self->over(Error{.code = code,
-                                 .message = fmt::format("the server gives no stream of events (HTTP {}): {}", refused.status,
-                                                        refused.said)});
+      co_return self->over(Error{
+          .code = code,
+          .message = fmt::format("the server gives no stream of events (HTTP {}): {}", refused.status, refused.said)});
     }
     const auto why = answer->broken ? answer->broken->message : std::string("the server closed its stream");
     self->over(Error{.code = Errc::unavailable, .message = fmt::format("the session is over: {}", why)});

@@ -8,8 +8,8 @@
 
 namespace cove::mcp::client {
 
-// HTTP+SSE of 2024-11-05: everything the server says comes over one stream, whose first event names where to POST. The end
-// of the stream is the end of the session.
+// HTTP+SSE of 2024-11-05: everything the server says comes over one stream, whose first event names where to POST. The
+// end of the stream is the end of the session.
 class Sse final : public Transport {
  public:
   // `listener` outlives it.

@@ -1,5 +1,6 @@
 #include "mcp/client/stdio.hpp"
 
+#include <algorithm>
 #include <deque>
 
 #include "async/signal.hpp"
@@ -13,8 +14,8 @@ namespace json = boost::json;
 using async::Task;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{2};              // with each way to end it
-constexpr std::chrono::milliseconds kLastWords{500};      // until its end is known, once its output has ended
+constexpr std::chrono::seconds kPatience{2};          // with each way to end it
+constexpr std::chrono::milliseconds kLastWords{500};  // until its end is known, once its output has ended
 constexpr std::size_t kShownErrors = 1000;
 
 }  // namespace
@@ -22,7 +23,11 @@ constexpr std::size_t kShownErrors = 1000;
 // Shared with the tasks, which may come to their end after the transport.
 struct Stdio::State {
   State(boost::asio::any_io_executor executor, std::unique_ptr<Pipes> own, const Limits& allowed, Listener& to)
-      : pipes(std::move(own)), limits(allowed), listener(&to), lines(allowed.message_bytes), more(executor),
+      : pipes(std::move(own)),
+        limits(allowed),
+        listener(&to),
+        lines(allowed.message_bytes),
+        more(executor),
         group(executor, [](std::string_view, const std::exception_ptr&) {}) {}
 
   std::unique_ptr<Pipes> pipes;
@@ -45,7 +50,8 @@ struct Stdio::State {
 
   void over(Error why) {
     if (listener == nullptr) return;
-    auto words = shown(pipes->errors(), kShownErrors);
+    const auto all = pipes->errors();
+    auto words = shown(std::string_view(all).substr(all.size() - std::min(all.size(), kShownErrors)), kShownErrors);
     if (!words.empty()) why.message += "; it wrote to standard error: " + words;
     listener->lost(std::move(why));
   }
@@ -92,8 +98,9 @@ Task<> read_in(std::shared_ptr<State> state) {
   if (!ended)
     state->over(Error{.code = Errc::unavailable, .message = "the server closed its output"});
   else
-    state->over(Error{.code = Errc::unavailable,
-                      .message = fmt::format("the server has ended{}{}{}", how.empty() ? "" : " (", how, how.empty() ? "" : ")")});
+    state->over(Error{
+        .code = Errc::unavailable,
+        .message = fmt::format("the server has ended{}{}{}", how.empty() ? "" : " (", how, how.empty() ? "" : ")")});
   state->pipes->kill();
 }
 
@@ -116,7 +123,7 @@ Result<> Stdio::send(Outgoing message) {
   auto text = json::serialize(message.message) + "\n";
   if (text.size() > state_->limits.message_bytes)
     return fail(Errc::over_limit, fmt::format("the message is larger than {} bytes", state_->limits.message_bytes));
-  if (state_->waiting + text.size() > state_->limits.message_bytes * 2)
+  if (state_->waiting > 0 && state_->waiting + text.size() > state_->limits.message_bytes)
     return fail(Errc::over_limit, "the server does not read what was sent before; try again later");
   state_->waiting += text.size();
   state_->out.push_back(std::move(text));

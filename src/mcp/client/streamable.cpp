@@ -22,7 +22,8 @@ constexpr std::chrono::hours kStreamLife{24};
 constexpr std::chrono::seconds kGoodbye{2};
 
 bool visible_ascii(std::string_view text) {
-  return !text.empty() && text.size() <= 1024 && std::ranges::all_of(text, [](char c) { return c >= 0x21 && c <= 0x7e; });
+  return !text.empty() && text.size() <= 1024 &&
+         std::ranges::all_of(text, [](char c) { return c >= 0x21 && c <= 0x7e; });
 }
 
 // Waits grow by half while nothing comes of them.
@@ -35,10 +36,12 @@ std::chrono::milliseconds longer(std::chrono::milliseconds wait) {
 // Shared with the tasks, which may come to their end after the transport.
 struct Streamable::State : std::enable_shared_from_this<Streamable::State> {
   State(HttpSide own, Listener& to)
-      : side(std::move(own)), listener(&to), group(side.executor(), [](std::string_view, const std::exception_ptr&) {}) {}
+      : side(std::move(own)),
+        listener(&to),
+        group(side.executor(), [](std::string_view, const std::exception_ptr&) {}) {}
 
   HttpSide side;
-  Listener* listener;  // null once nobody listens
+  Listener* listener;    // null once nobody listens
   std::string revision;  // agreed on; of the older ones, later requests name it
   bool modern = true;    // streams are not taken up again, and closing one gives up its request
   std::string session;
@@ -188,7 +191,8 @@ Task<> Streamable::State::listen(std::shared_ptr<State> self) {
 
 Task<> Streamable::State::tell(std::shared_ptr<State> self, Outgoing message) {
   auto request = self->post(message);
-  const auto answer = co_await self->side.send(std::move(request), {}, [](const StreamEvent&) { return Wants::no_more; });
+  const auto answer =
+      co_await self->side.send(std::move(request), {}, [](const StreamEvent&) { return Wants::no_more; });
   if (self->listener == nullptr) co_return;
   if (!answer)
     self->listener->complain(fmt::format("a notification did not arrive: {}", answer.error().message));
@@ -196,7 +200,8 @@ Task<> Streamable::State::tell(std::shared_ptr<State> self, Outgoing message) {
     self->listener->complain(fmt::format("a notification was refused (HTTP {})", answer->head.status));
 }
 
-Streamable::Streamable(HttpSide side, Listener& listener) : state_(std::make_shared<State>(std::move(side), listener)) {}
+Streamable::Streamable(HttpSide side, Listener& listener)
+    : state_(std::make_shared<State>(std::move(side), listener)) {}
 
 Streamable::~Streamable() {
   state_->listener = nullptr;
@@ -238,7 +243,8 @@ void Streamable::settled(std::string_view revision) {
 Task<Result<>> Streamable::deliver(Outgoing message) {
   const auto state = state_;
   auto request = state->post(message);
-  const auto answer = co_await state->side.send(std::move(request), {}, [](const StreamEvent&) { return Wants::no_more; });
+  const auto answer =
+      co_await state->side.send(std::move(request), {}, [](const StreamEvent&) { return Wants::no_more; });
   if (!answer) co_return tl::unexpected<Error>(answer.error());
   if (answer->head.status < 300) co_return Result<>();
   co_return fail(Errc::unavailable, fmt::format("the server refused a notification (HTTP {})", answer->head.status));
@@ -253,7 +259,8 @@ Task<> Streamable::close() {
   if (state->session.empty()) co_return;
   auto request = state->request("DELETE", Clock::now() + kGoodbye);
   // Whether it takes it or not, it is over.
-  const auto ended = co_await state->side.send(std::move(request), {}, [](const StreamEvent&) { return Wants::no_more; });
+  const auto ended =
+      co_await state->side.send(std::move(request), {}, [](const StreamEvent&) { return Wants::no_more; });
   (void)ended;
 }
 

@@ -7,8 +7,8 @@
 
 namespace cove::mcp::client {
 
-// Streamable HTTP: a POST for each message, answered as JSON or as events; of the older revisions also a session, a stream
-// of what the server says on its own, and streams that are taken up again where they broke.
+// Streamable HTTP: a POST for each message, answered as JSON or as events; of the older revisions also a session, a
+// stream of what the server says on its own, and streams that are taken up again where they broke.
 class Streamable final : public Transport {
  public:
   // `listener` outlives it.

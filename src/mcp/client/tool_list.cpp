@@ -31,11 +31,13 @@ Clock::time_point expiry_of(const json::object& result) {
 }
 
 tl::unexpected<Error> page_refused(const Reply& reply) {
-  if (reply.unauthorized) return fail(Errc::denied, fmt::format("the server wants other credentials (HTTP {})", reply.status));
+  if (reply.unauthorized)
+    return fail(Errc::denied, fmt::format("the server wants other credentials (HTTP {})", reply.status));
   if (reply.fault)
     return fail(Errc::conflict, fmt::format("the server does not list its tools: {} ({})", shown(reply.fault->message),
                                             static_cast<int>(reply.fault->code)));
-  return fail(Errc::unavailable, fmt::format("the server does not list its tools (HTTP {}): {}", reply.status, reply.said));
+  return fail(Errc::unavailable,
+              fmt::format("the server does not list its tools (HTTP {}): {}", reply.status, reply.said));
 }
 
 // Reads the tools of one page into the list.
@@ -93,7 +95,8 @@ Result<ListedTool> read_tool(const json::value& definition, Over over) {
   return out;
 }
 
-Task<Result<ToolList>> read_tools(AskPage ask, Limits limits, Over over, std::function<void(std::string_view)> complain) {
+Task<Result<ToolList>> read_tools(AskPage ask, Limits limits, Over over,
+                                  std::function<void(std::string_view)> complain) {
   ToolList list;
   list.expires = Clock::time_point::max();
   std::set<std::string, std::less<>> names;

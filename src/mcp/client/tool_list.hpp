@@ -18,7 +18,7 @@ namespace cove::mcp::client {
 // A tool as it was listed, and what a call of it needs beside.
 struct ListedTool {
   Tool tool;
-  bool as_task = false;  // 2025-11-25: it may be called as a task alone
+  bool as_task = false;                       // 2025-11-25: it may be called as a task alone
   [[nodiscard]] bool harmless_again() const;  // it says that calling it twice does no more than calling it once
 };
 

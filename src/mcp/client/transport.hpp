@@ -17,12 +17,12 @@ namespace cove::mcp::client {
 // What came of a request.
 struct Reply {
   boost::json::object result{};
-  std::optional<Fault> fault{};    // it was refused, in JSON-RPC
-  std::uint64_t bytes = 0;         // of the answer as text
-  unsigned status = 200;           // of HTTP
-  std::string said{};              // the beginning of a body that is no JSON-RPC, with a status that is no success
-  bool session_lost = false;       // 404: begin a new one, and ask again
-  bool unauthorized = false;       // 401 or 403, and no credentials help
+  std::optional<Fault> fault{};  // it was refused, in JSON-RPC
+  std::uint64_t bytes = 0;       // of the answer as text
+  unsigned status = 200;         // of HTTP
+  std::string said{};            // the beginning of a body that is no JSON-RPC, with a status that is no success
+  bool session_lost = false;     // 404: begin a new one, and ask again
+  bool unauthorized = false;     // 401 or 403, and no credentials help
 };
 
 // One message on its way to the server.
@@ -63,7 +63,8 @@ class Transport {
   virtual async::Task<Result<>> deliver(Outgoing message) = 0;
   // Nobody waits for the answer any more. True: the server learns it from this; else it wants to be told.
   virtual bool abandon(std::uint64_t id) = 0;
-  // The handshake is over: what the server may say on its own is listened to. `name` of the revision, for later requests.
+  // The handshake is over: what the server may say on its own is listened to. `name` of the revision, for later
+  // requests.
   virtual void settled(std::string_view revision) = 0;
   virtual async::Task<> close() = 0;
 };

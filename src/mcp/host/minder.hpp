@@ -23,8 +23,8 @@ struct Minded {
   UniqueFd input;
   UniqueFd output;
   UniqueFd errors;
-  UniqueFd control;  // write 'T' or 'K': SIGTERM to the program, SIGKILL to its process group; then one `int` comes:
-                     // how it ended, as wait(2) has it, or -1 - errno if it could not be started
+  UniqueFd control;   // write 'T' or 'K': SIGTERM to the program, SIGKILL to its process group; then one `int` comes:
+                      // how it ended, as wait(2) has it, or -1 - errno if it could not be started
   pid_t minder = -1;  // a child of the caller
 };
 
