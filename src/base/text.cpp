@@ -78,6 +78,21 @@ std::size_t unfinished_utf8(std::string_view bytes) {
   return 0;
 }
 
+std::string one_line(std::string_view text, std::size_t most) {
+  constexpr std::string_view kCut = "…";
+  const bool cut = text.size() > most;
+  if (cut) {
+    text = text.substr(0, most - std::min(most, kCut.size()));
+    text.remove_suffix(unfinished_utf8(text));
+  }
+  auto line = replace_invalid_utf8(text);
+  for (auto& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  if (cut) line += kCut;
+  return line;
+}
+
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;

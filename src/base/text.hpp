@@ -16,6 +16,8 @@ bool valid_utf8(std::string_view bytes);
 std::string replace_invalid_utf8(std::string_view bytes);
 // How many bytes at the end are the beginning of a character: 0 to 3.
 std::size_t unfinished_utf8(std::string_view bytes);
+// One line of at most `most` bytes, valid UTF-8: control characters become blanks, and what was cut off a sign of it.
+std::string one_line(std::string_view text, std::size_t most);
 std::string base64(std::string_view bytes);
 // Strict: the standard alphabet, right padding, one text per value; nullopt for anything else. Padding::optional takes
 // text without any padding too, as clients of our APIs send it.

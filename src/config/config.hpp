@@ -119,7 +119,7 @@ struct Workspace {
   std::uint64_t size_bytes = 0;            // files of a session that asks for no size
   std::uint64_t memory_bytes = 0;          // for the programs of a session, besides its files
   std::chrono::milliseconds timeout{};     // wall time of a command, a script, and a handler that asks for none
-  bool network = false;                    // asked for; there is none to give
+  bool network = false;                    // everything public
   std::uint32_t handler_cpu_millis = 0;
   std::uint64_t handler_memory_bytes = 0;
   std::uint32_t handler_processes = 0;
@@ -164,6 +164,7 @@ struct Mcp {
   std::uint32_t page_size = 0;               // of lists
   bool fixtures = false;                     // what the protocol's conformance suites look for
   bool ask_before_install = true;            // where the client can be asked
+  bool grant_network = false;                // where it cannot
   std::uint64_t tenant_replay_bytes = 0, max_replay_bytes = 0;  // of streams that can be asked for again
   std::uint32_t tenant_outputs = 0, max_outputs = 0;            // executions whose output can be read again
   std::uint64_t tenant_outputs_bytes = 0, max_outputs_bytes = 0;
@@ -236,6 +237,15 @@ struct OAuth {
 struct Events {
   std::uint32_t tenant_count = 0, max_count = 0;
   bool operator==(const Events&) const = default;
+};
+
+// What is kept of what was done in sandboxes.
+struct Journal {
+  bool enabled = true;
+  std::uint32_t tenant_count = 0, max_count = 0;
+  std::uint64_t tenant_bytes = 0, max_bytes = 0;
+  std::uint64_t act_bytes = 0;  // of one act, for doing it again
+  bool operator==(const Journal&) const = default;
 };
 
 // Answers that are kept for requests that are repeated under their Idempotency-Key.
@@ -318,6 +328,7 @@ struct Config {
   Outbound outbound;
   OAuth oauth;
   Events events;
+  Journal journal;
   Idempotency idempotency;
   Callbacks callbacks;
   Dependencies dependencies;

@@ -276,6 +276,19 @@ const auto& table() {
       {"events.max_count", count, "100000", live, [](Config& c) -> auto& { return c.events.max_count; },
        "The same for all tenants together; beyond it the largest tenant loses its oldest", 1, 10'000'000},
 
+      {"journal.enabled", boolean, "true", live, [](Config& c) -> auto& { return c.journal.enabled; },
+       "Keep a journal of what is done in sandboxes: who, what, how it ended"},
+      {"journal.tenant_count", count, "20000", live, [](Config& c) -> auto& { return c.journal.tenant_count; },
+       "Number of acts to keep for one tenant; beyond it the oldest are dropped", 1, 10'000'000},
+      {"journal.max_count", count, "200000", live, [](Config& c) -> auto& { return c.journal.max_count; },
+       "The same for all tenants together; beyond it the largest tenant loses its oldest", 1, 10'000'000},
+      {"journal.tenant_size", size, "64M", live, [](Config& c) -> auto& { return c.journal.tenant_bytes; },
+       "Bytes of acts to keep for one tenant", 64 * 1024, 16 * kTiB},
+      {"journal.max_size", size, "1G", live, [](Config& c) -> auto& { return c.journal.max_bytes; },
+       "Bytes of acts to keep, all tenants together", 64 * 1024, 16 * kTiB},
+      {"journal.act_size", size, "1M", live, [](Config& c) -> auto& { return c.journal.act_bytes; },
+       "Largest code or file content that is kept with an act, so that a replay can do it again", 1024, 16 * kMiB},
+
       {"idempotency.tenant_count", count, "10000", live, [](Config& c) -> auto& { return c.idempotency.tenant_count; },
        "Number of responses to keep, for a day, for one tenant's requests with an Idempotency-Key; beyond it the "
        "oldest are dropped",
@@ -386,7 +399,7 @@ const auto& table() {
       {"workspace.timeout", duration, "5m", live, [](Config& c) -> auto& { return c.workspace.timeout; },
        "Timeout of a command or script in a session, and the default timeout of a handler", kSecond, kDay},
       {"workspace.network", boolean, "false", live, [](Config& c) -> auto& { return c.workspace.network; },
-       "Request network access for sessions and handlers; Cove has none to give, so true only logs a warning"},
+       "Let sessions and handlers of /workspace/se reach every public address and name; otherwise network.mode holds"},
       {"workspace.handler_cpus", cores, "2", live, [](Config& c) -> auto& { return c.workspace.handler_cpu_millis; },
        "Cores of a handler", 10, 1'024'000},
       {"workspace.handler_memory", size, "128M", live,
@@ -472,6 +485,8 @@ const auto& table() {
        "Turn calls that may take longer than this into tasks, for clients that support tasks", 0, 365 * kDay},
       {"mcp.ask_before_install", boolean, "true", live, [](Config& c) -> auto& { return c.mcp.ask_before_install; },
        "Ask the user before install_packages; clients that cannot ask install without asking"},
+      {"mcp.grant_network", boolean, "false", live, [](Config& c) -> auto& { return c.mcp.grant_network; },
+       "Grant what allow_network asks for where the client cannot ask its user; where it can, its user is asked"},
       {"mcp.tenant_replay_size", size, "64M", live, [](Config& c) -> auto& { return c.mcp.tenant_replay_bytes; },
        "Bytes of sent events to keep for one tenant, so that clients can resume a stream; beyond it the oldest are "
        "dropped",

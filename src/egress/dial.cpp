@@ -26,11 +26,7 @@ std::string shown(const AuditSubject& subject) {
 }
 
 tl::unexpected<Error> denied(const Flow& flow, const Policy& policy) {
-  return fail(
-      Errc::denied,
-      fmt::format(
-          "the network policy of this sandbox (mode {}) does not allow {}: {}; `cove network allow` changes that",
-          word_of(policy.mode), shown(flow.subject), flow.decision.rule));
+  return fail(Errc::denied, denied_sentence(flow, policy));
 }
 
 Task<error_code> connect(std::shared_ptr<Flow> flow, ip::tcp::endpoint endpoint, Clock::time_point until) {
@@ -58,6 +54,13 @@ Task<error_code> connect(std::shared_ptr<Flow> flow, ip::tcp::endpoint endpoint,
 }
 
 }  // namespace
+
+std::string denied_sentence(const Flow& flow, const Policy& policy) {
+  return fmt::format(
+      "the network policy of this sandbox (mode {}) does not allow {}: {}; outside, `cove network ID --allow {}` "
+      "changes that",
+      word_of(policy.mode), shown(flow.subject), flow.decision.rule, shown(flow.subject));
+}
 
 Task<Result<>> dial(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, Clock::time_point until) {
   auto& subject = flow->subject;

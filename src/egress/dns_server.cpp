@@ -42,7 +42,10 @@ std::string answer_question(SandboxEgress& egress, const DnsQuestion& question) 
   const auto policy = egress.policy();
   const auto decision = decide_name(*policy, *name, std::nullopt);
   const bool allowed = decision.verdict == Verdict::allowed;
-  if (!allowed) ++egress.counters.dns_denied;
+  if (!allowed) {
+    ++egress.counters.dns_denied;
+    egress.refusals.add(*name, 0, decision.rule, Clock::now());
+  }
   egress.audit.looked_up(*name, decision, Clock::now());
   if (question.type != DnsType::a) return encode_answer(question, DnsCode::none, {});
   if (!allowed) return encode_answer(question, DnsCode::none, {ip::address_v4(kUnroutedAddress)});

@@ -56,6 +56,8 @@ struct HeaderRule {
   std::vector<PortRange> ports;
   std::string header;
   std::string value;
+
+  [[nodiscard]] bool matches(std::string_view canonical, std::uint16_t port) const;
   bool operator==(const HeaderRule&) const = default;
 };
 

@@ -10,8 +10,8 @@
 
 #include "async/deadline.hpp"
 #include "egress/carry.hpp"
+#include "egress/destination.hpp"
 #include "egress/dial.hpp"
-#include "egress/port_groups.hpp"
 #include "egress/sandbox_egress.hpp"
 
 namespace cove::egress {
@@ -26,34 +26,16 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds kDialPatience{20};
 constexpr int kOriginalDestination = 80;  // SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST
 
-bool is_synthetic(const ip::address& address) {
-  return address.is_v4() && (address.to_v4().to_uint() & 0xfffe0000U) == kSyntheticBase;
-}
-
 Task<> serve_connection(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow) {
   const auto meant = egress->common.original_destination(flow->client.native_handle());
   if (!meant) {
     egress->refuse(*flow, {.verdict = Verdict::denied, .rule = "unknown destination"});
     co_return;
   }
-  flow->subject.port = meant->port();
-  if (is_synthetic(meant->address())) {
-    const auto name = egress->names.name_of(meant->address().to_v4());
-    flow->subject.address = meant->address();
-    if (!name) {
-      egress->refuse(*flow, {.verdict = Verdict::denied, .rule = "unknown destination"});
-      co_return;
-    }
-    flow->subject.name = *name;
-    flow->subject.address.reset();
-    flow->use = egress->names.use(meant->address().to_v4());
-  } else {
-    flow->subject.address = meant->address();
-    // Inside, loopback is the sandbox's own. Who gets here with it asked for no other host.
-    if (meant->address().is_loopback()) {
-      egress->refuse(*flow, {.verdict = Verdict::denied, .rule = "unknown destination"});
-      co_return;
-    }
+  if (!set_destination(*egress, *flow, meant->address(), meant->port())) {
+    auto decision = flow->decision;
+    egress->refuse(*flow, std::move(decision));
+    co_return;
   }
   const auto dialled = co_await dial(egress, flow, Clock::now() + kDialPatience);
   if (!dialled) {

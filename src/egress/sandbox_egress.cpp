@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 
 #include "egress/dns_server.hpp"
+#include "egress/proxy.hpp"
 #include "egress/relay.hpp"
 
 namespace cove::egress {
@@ -74,12 +75,14 @@ Result<> SandboxEgress::start(Sockets sockets) {
   if (relay4_) tasks.spawn("relay", serve_relay(self, *relay4_));
   if (relay6_) tasks.spawn("relay", serve_relay(self, *relay6_));
   if (dns_udp_) tasks.spawn("dns", serve_dns(self, *dns_udp_));
+  if (proxy_) tasks.spawn("proxy", serve_proxy(self, *proxy_));
   if (dns_tcp_) tasks.spawn("dns", serve_dns_streams(self, *dns_tcp_));
   return {};
 }
 
 void SandboxEgress::change(Policy policy, Scope scope) {
   policy_ = std::make_shared<const Policy>(std::move(policy));
+  refusals.clear();
   meter.change(policy_->caps, Clock::now());
   if (scope == Scope::new_connections) return;
   for (auto* flow : std::list<Flow*>(flows_)) {
@@ -142,7 +145,13 @@ void SandboxEgress::record(Flow& flow) {
   flow.judged = true;
   if (flow.recorded) return;
   flow.recorded = true;
-  if (flow.decision.verdict == Verdict::denied) ++counters.refused;
+  if (flow.decision.verdict == Verdict::denied) {
+    ++counters.refused;
+    const auto& subject = flow.subject;
+    if (!subject.name.empty() || subject.address)
+      refusals.add(subject.name.empty() ? subject.address->to_string() : subject.name, subject.port, flow.decision.rule,
+                   Clock::now());
+  }
   if (flow.decision.verdict == Verdict::allowed) learn(flow);
   audit.decided(flow.subject, flow.decision);
 }
@@ -189,6 +198,12 @@ json::object SandboxEgress::inspect() const {
       {"queries", counters.dns_queries}, {"denied", counters.dns_denied}, {"dropped", counters.dns_dropped}};
   object["lost"] = audit.lost();
   object["names"] = names.size();
+  json::array refused;
+  for (const auto& one : refusals.list()) {
+    const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - one.at);
+    refused.push_back({{"host", one.host}, {"port", one.port}, {"rule", one.rule}, {"agoMs", ago.count()}});
+  }
+  object["refused"] = std::move(refused);
   object["policy"] = to_json(*policy_, Secrets::hidden);
   if (policy_->learn) {
     json::array proposed;
@@ -196,6 +211,27 @@ json::object SandboxEgress::inspect() const {
     object["proposed"] = std::move(proposed);
   }
   return object;
+}
+
+std::string SandboxEgress::describe() const {
+  static constexpr std::size_t kShown = 20;
+  auto text = fmt::format("The network policy of this sandbox: mode {}", word_of(policy_->mode));
+  const auto list = [&text](std::string_view word, const std::vector<Target>& targets) {
+    if (targets.empty()) return;
+    text += fmt::format("; {}", word);
+    for (std::size_t i = 0; i < std::min(targets.size(), kShown); ++i) text += " " + text_of(targets[i]);
+    if (targets.size() > kShown) text += fmt::format(" and {} more", targets.size() - kShown);
+  };
+  list("allow", policy_->allow);
+  list("deny", policy_->deny);
+  text += ". Outside, `cove network ID --allow HOST:PORT`, or --allow of `cove run`, changes it.";
+  constexpr std::chrono::minutes kLately{1};
+  for (const auto& one : refusals.list()) {
+    if (Clock::now() - one.at > kLately) continue;
+    text +=
+        fmt::format("\nRefused: {}{}, by {}", one.host, one.port == 0 ? "" : fmt::format(":{}", one.port), one.rule);
+  }
+  return text;
 }
 
 }  // namespace cove::egress

@@ -23,6 +23,7 @@
 #include "egress/meter.hpp"
 #include "egress/pipe_pool.hpp"
 #include "egress/policy.hpp"
+#include "egress/refusals.hpp"
 #include "egress/synthetic_addresses.hpp"
 
 namespace cove::egress {
@@ -70,6 +71,8 @@ class SandboxEgress : public std::enable_shared_from_this<SandboxEgress> {
   void close();
   // Counters, the policy without secrets, what learning proposes.
   [[nodiscard]] boost::json::object inspect() const;
+  // The policy and what was refused lately, for people, and for programs inside that say why they failed.
+  [[nodiscard]] std::string describe() const;
 
   // For those who serve its sockets.
 
@@ -88,6 +91,7 @@ class SandboxEgress : public std::enable_shared_from_this<SandboxEgress> {
   Meter meter;
   AuditLog audit;
   Counters counters;
+  Refusals refusals;
   async::TaskGroup tasks;
 
  private:

@@ -88,6 +88,11 @@ bool Target::matches_port(std::uint16_t port) const {
   return ports.empty() || std::ranges::any_of(ports, [port](const PortRange& range) { return range.contains(port); });
 }
 
+bool HeaderRule::matches(std::string_view canonical, std::uint16_t port) const {
+  const auto in = [port](const PortRange& range) { return range.contains(port); };
+  return canonical == name && (ports.empty() || std::ranges::any_of(ports, in));
+}
+
 bool Target::matches_name(std::string_view canonical) const {
   if (kind == Kind::name) return canonical == name;
   if (kind != Kind::suffix || canonical.size() <= name.size() + 1) return false;

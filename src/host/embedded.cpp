@@ -24,6 +24,8 @@ extern const char cove_embedded_zygote[];
 extern const char cove_embedded_zygote_end[];
 extern const char cove_embedded_stand_in_facts[];
 extern const char cove_embedded_stand_in_facts_end[];
+extern const char cove_embedded_stand_in_network[];
+extern const char cove_embedded_stand_in_network_end[];
 extern const char cove_embedded_stand_in_runtimes[];
 extern const char cove_embedded_stand_in_runtimes_end[];
 extern const char cove_embedded_stand_in_packages[];
@@ -68,12 +70,14 @@ std::vector<EmbeddedFile> embedded_runtimes() {
 }
 
 std::span<const EmbeddedTool> embedded_tools() {
-  static const std::array<EmbeddedTool, 8> tools{
+  static const std::array<EmbeddedTool, 9> tools{
       {{.name = "connect", .content = between(cove_embedded_connect, cove_embedded_connect_end)},
        {.name = "files", .content = between(cove_embedded_files, cove_embedded_files_end)},
        {.name = "javarun", .content = between(cove_embedded_javarun, cove_embedded_javarun_end)},
        {.name = "phprun", .content = between(cove_embedded_phprun, cove_embedded_phprun_end)},
        {.name = "stand-in-facts", .content = between(cove_embedded_stand_in_facts, cove_embedded_stand_in_facts_end)},
+       {.name = "stand-in-network",
+        .content = between(cove_embedded_stand_in_network, cove_embedded_stand_in_network_end)},
        {.name = "stand-in-runtimes",
         .content = between(cove_embedded_stand_in_runtimes, cove_embedded_stand_in_runtimes_end)},
        {.name = "stand-in-packages",

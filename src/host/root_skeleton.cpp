@@ -89,6 +89,7 @@ struct StandIn {
 };
 constexpr StandIn kStandIns[] = {
     {"stand-in-facts", {"free", "htop", "lscpu", "netstat", "ps", "ss", "top", "uptime"}},
+    {"stand-in-network", {"curl", "git", "wget"}},
     {"stand-in-runtimes", {"java", "javac", "node"}},
     {"stand-in-packages", {"apt", "apt-get", "npm", "npx", "pip", "pip3"}},
 };

@@ -141,6 +141,8 @@ RequestCheck check_request(ServerShared& shared, const ServerOptions& options, c
   if (head.content_length > match->route->options.body_limit) {
     return refuse(error_response(413, "too_large", "the body is larger than this route accepts"));
   }
+  request.principal.door = match->route->options.door;
+  request.principal.client = one_line(request.header("User-Agent"), kClientName);
   check.route = match->route;
   request.params = std::move(match->params);
   return check;

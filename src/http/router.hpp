@@ -29,6 +29,7 @@ struct RouteOptions {
   bool rest = false;         // the last parameter takes the rest of the path, including slashes; it may be empty
   bool scoped = false;       // heeds the scope that a request names, and is served by listeners that are bound to one
   bool query_token = false;  // the key may be `token` in the query
+  std::string_view door = {};  // Principal::door; lives as long as the program
 };
 
 // Which routes a listener serves.

@@ -33,12 +33,15 @@ std::vector<RouteRow<Services>> joined(std::initializer_list<RouteRows<Services>
   return all;
 }
 
-// `services` must outlive the router.
+// The routes of one door (Principal::door; lives as long as the program). `services` must outlive the router.
 template <class Services>
-void add_routes(Router& router, std::type_identity_t<RouteRows<Services>> rows, Services& services) {
+void add_routes(Router& router, std::type_identity_t<RouteRows<Services>> rows, Services& services,
+                std::string_view door) {
   for (const auto& row : rows) {
     auto handler = [handler = row.handler, &services](Exchange& exchange) { return handler(services, exchange); };
-    router.add(row.method, std::string(row.pattern), std::move(handler), row.options);
+    auto options = row.options;
+    options.door = door;
+    router.add(row.method, std::string(row.pattern), std::move(handler), options);
   }
 }
 

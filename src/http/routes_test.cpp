@@ -36,7 +36,7 @@ TEST(RouteRows, AreListedInOrderWithoutServices) {
 TEST(RouteRows, AreFoundWithTheirOptionsOnceAdded) {
   Nobody nobody;
   Router router;
-  add_routes(router, kRows, nobody);
+  add_routes(router, kRows, nobody, "test");
   const auto result = router.find(verb::put, "/v1/sandboxes/demo");
   const auto* found = std::get_if<Router::Found>(&result);
   ASSERT_NE(found, nullptr);

@@ -136,7 +136,7 @@ async::Task<> Jobs::run(std::shared_ptr<Job> job, JobRequest request, sandbox::A
 }
 
 async::Task<> Jobs::run_in_process(std::shared_ptr<Job> job, JobRequest request) {
-  run::Spec spec;
+  run::Spec spec{.actor = request.actor};
   auto& process = spec.process;
   process.kind = sandbox::ProcessKind::execution;
   process.variables = std::move(request.variables);
@@ -207,6 +207,7 @@ async::Task<> Jobs::follow(std::shared_ptr<Job> job) {
 
 async::Task<> Jobs::run_in_kernel(std::shared_ptr<Job> job, JobRequest request) {
   sandbox::ExecuteRequest cell{.code = job->row.code};
+  cell.actor = request.actor;
   cell.timeout = request.timeout;
   cell.limits.output_bytes = request.output_limit;
   auto queued = request.kernel->execute(std::move(cell));

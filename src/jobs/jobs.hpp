@@ -29,6 +29,7 @@ struct JobRequest {
   std::uint64_t output_limit = 1U << 20;
   std::optional<std::string> event_json;    // calls handler(event) of Python code
   std::shared_ptr<sandbox::Kernel> kernel;  // run in this kernel instead of a new process
+  journal::Actor actor = {};                // who asks, for the journal
   std::string callback_url;
   std::string callback_secret;
   Budget::Charge charge;  // the request's share of the memory budget, held until the execution ends

@@ -185,6 +185,11 @@ Result<std::vector<UniqueFd>> make_sockets(wire::NetworkAnswer& answer) {
   sockets.push_back(std::move(dns));
   COVE_TRY(auto dns_tcp, socket_at(AF_INET, SOCK_STREAM, sys::kDnsPort));
   sockets.push_back(std::move(dns_tcp));
+  // A program may have taken this port before there was a network.
+  if (auto proxy = socket_at(AF_INET, SOCK_STREAM, wire::kProxyPort)) {
+    sockets.push_back(std::move(*proxy));
+    answer.has_proxy = 1;
+  }
   return sockets;
 }
 

@@ -34,6 +34,7 @@ void Call::copy_identity_from(const Call& other) {
   bare = other.bare;
   tenant = other.tenant;
   key_id = other.key_id;
+  client = other.client;
   connection = other.connection;
   id = other.id;
   method = other.method;

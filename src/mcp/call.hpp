@@ -53,6 +53,7 @@ class Call {
   bool bare = false;  // no `initialize` came before
   std::string tenant;
   std::string key_id;
+  std::string client;      // what it calls itself: name and version
   std::string connection;  // the same for all calls of one client; "" for self-contained calls
   boost::json::value id = nullptr;
   std::string method;

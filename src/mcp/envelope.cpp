@@ -1,5 +1,8 @@
 #include "mcp/envelope.hpp"
 
+#include "base/principal.hpp"
+#include "base/text.hpp"
+#include "json/fields.hpp"
 #include "mcp/call.hpp"
 
 #include <fmt/format.h>
@@ -38,8 +41,15 @@ Or<Envelope> read_envelope(const json::object& params) {
   if (level != nullptr && (!level->is_string() || !find_level(std::string_view(level->as_string()))))
     return fault(Code::invalid_params,
                  fmt::format("Invalid params: _meta {} must be one of {}", envelope_key("logLevel"), level_names()));
+  if (const auto* info = meta->if_contains(envelope_key("clientInfo")); info != nullptr && info->is_object())
+    envelope.client = client_of(info->as_object());
   if (level != nullptr) envelope.log_level = std::string(level->as_string());
   return envelope;
+}
+
+std::string client_of(const json::object& info) {
+  const auto version = cove::json::text_of(info, "version");
+  return one_line(cove::json::text_of(info, "name") + (version.empty() ? "" : " ") + version, kClientName);
 }
 
 Fault missing_envelope() {

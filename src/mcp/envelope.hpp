@@ -14,6 +14,7 @@ namespace cove::mcp {
 struct Envelope {
   boost::json::object capabilities;
   std::optional<std::string> log_level;
+  std::string client;  // what it calls itself; "" when it does not say
 };
 
 // "io.modelcontextprotocol/NAME".
@@ -26,6 +27,9 @@ bool has_envelope(const boost::json::object& params);
 Or<Envelope> read_envelope(const boost::json::object& params);
 // The fault for a request that lacks one.
 Fault missing_envelope();
+
+// "name version" of a clientInfo, in one line.
+std::string client_of(const boost::json::object& info);
 
 // Adds what every modern answer carries.
 void add_envelope(boost::json::object& result, boost::json::object server_info);

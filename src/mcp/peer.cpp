@@ -211,6 +211,7 @@ void Peer::take_one(const json::value& value, const std::shared_ptr<Outlet>& out
   call->method = std::move(message->method);
   call->params = std::move(message->params);
   call->capabilities = capabilities_;
+  call->client = client_;
   call->level_ = level_;
   call->subscriber = subscriber_;
   if (initialized() && outlet->carries_everything()) call->ask_by(inquiry_);
@@ -289,6 +290,7 @@ Or<> Peer::initialize(const json::object& params) {
     return fault(Code::invalid_params, "Invalid params: capabilities is too large");
   revision_ = negotiate(text_of(params, "protocolVersion"));
   capabilities_ = object_of(params, "capabilities");
+  client_ = client_of(object_of(params, "clientInfo"));
   const auto tell = [weak = weak_from_this()](std::string_view method, json::object news) {
     if (const auto peer = weak.lock()) peer->notify(method, std::move(news));
   };
@@ -346,6 +348,7 @@ Or<> Peer::enter_envelope(Call& call) const {
   call.connection.clear();
   call.subscriber.reset();
   call.capabilities = std::move(envelope->capabilities);
+  if (!envelope->client.empty()) call.client = std::move(envelope->client);
   call.asker_.reset();
   if (may_ask_in(call.method)) {
     auto rounds = Rounds::open(call, service_.seal());

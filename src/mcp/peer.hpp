@@ -107,6 +107,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   async::Signal changed_;
   std::optional<Revision> revision_;  // negotiated
   boost::json::object capabilities_;
+  std::string client_;  // what it calls itself
   std::optional<Level> level_;
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id
   std::shared_ptr<Inquiry> inquiry_;

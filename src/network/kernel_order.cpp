@@ -13,39 +13,11 @@
 
 #include "async/readiness.hpp"
 #include "async/signal.hpp"
-#include "egress/port_groups.hpp"
+#include "egress/network_order.hpp"
 #include "sys/record.hpp"
 
 namespace cove::network {
 namespace {
-
-wire::NetworkTarget target_of(const egress::Network& network, wire::NetworkKind kind, egress::PortRange ports) {
-  wire::NetworkTarget target{.family = static_cast<std::uint8_t>(network.address.is_v4() ? 4 : 6),
-                             .prefix = static_cast<std::uint8_t>(network.prefix),
-                             .kind = kind,
-                             .first_port = ports.first,
-                             .last_port = ports.last};
-  const auto copy = [&](const auto& bytes) { std::memcpy(target.address.data(), bytes.data(), bytes.size()); };
-  if (network.address.is_v4())
-    copy(network.address.to_v4().to_bytes());
-  else
-    copy(network.address.to_v6().to_bytes());
-  return target;
-}
-
-Result<wire::NetworkOrder> order_of(const egress::Policy& policy, wire::NetworkSockets sockets) {
-  const auto plan = egress::plan_network(policy);
-  if (plan.openings.size() + plan.closed.size() > wire::kMaxNetworkTargets)
-    return fail(Errc::over_limit,
-                fmt::format("network: a policy may need at most {} routes", wire::kMaxNetworkTargets));
-  wire::NetworkOrder order{.sockets = sockets,
-                           .dns = plan.redirect_dns ? wire::NetworkDns::every_address : wire::NetworkDns::own_address};
-  for (const auto& opening : plan.openings)
-    order.targets[order.count++] = target_of(opening.network, wire::NetworkKind::opening, opening.ports);
-  for (const auto& closed : plan.closed)
-    order.targets[order.count++] = target_of(closed, wire::NetworkKind::closed, {});
-  return order;
-}
 
 async::Task<Result<std::vector<UniqueFd>>> carry_out(std::shared_ptr<sandbox::Sandbox> sandbox,
                                                      const wire::NetworkOrder& order, wire::NetworkAnswer& answer) {
@@ -78,12 +50,12 @@ async::Task<Result<std::vector<UniqueFd>>> carry_out(std::shared_ptr<sandbox::Sa
 
 async::Task<Result<Sockets>> order_ways(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy,
                                         wire::NetworkSockets wanted) {
-  COVE_CO_TRY(const auto order, order_of(policy, wanted));
+  COVE_CO_TRY(const auto order, egress::network_order(policy, wanted));
   wire::NetworkAnswer answer;
   COVE_CO_TRY(auto made, co_await carry_out(sandbox, order, answer));
   Sockets sockets;
   if (wanted == wire::NetworkSockets::none) co_return sockets;
-  if (made.size() != 3U + (answer.has_relay6 != 0 ? 1 : 0))
+  if (made.size() != 3U + (answer.has_relay6 != 0 ? 1 : 0) + (answer.has_proxy != 0 ? 1 : 0))
     co_return fail(Errc::io, "a socket of the sandbox's network is missing");
   auto next = made.begin();
   sockets.relay = std::move(*next++);
@@ -91,6 +63,7 @@ async::Task<Result<Sockets>> order_ways(std::shared_ptr<sandbox::Sandbox> sandbo
       answer.has_relay6 != 0 ? std::move(*next++) : UniqueFd(::fcntl(sockets.relay.get(), F_DUPFD_CLOEXEC, 3));
   sockets.dns = std::move(*next++);
   sockets.dns_tcp = std::move(*next++);
+  if (answer.has_proxy != 0) sockets.proxy = std::move(*next);
   co_return sockets;
 }
 

@@ -18,6 +18,7 @@ struct Sockets {
   UniqueFd relay6;  // a copy of the other where the kernel has no IPv6
   UniqueFd dns;
   UniqueFd dns_tcp;
+  UniqueFd proxy;  // empty: its port is taken inside
 };
 
 // Has the keeper set up the kernel's side of a policy in the sandbox's network. Errc::over_limit when it has more

@@ -7,6 +7,7 @@
 
 #include "base/io.hpp"
 #include "network/kernel_order.hpp"
+#include "network/requested.hpp"
 #include "sys/record.hpp"
 
 namespace cove::network {
@@ -16,10 +17,6 @@ namespace json = boost::json;
 
 bool wants_ways(const egress::Policy& policy) {
   return policy.mode != egress::Mode::none || policy.learn;
-}
-
-std::string text_of(const egress::Policy& policy) {
-  return json::serialize(egress::to_json(policy, egress::Secrets::shown));
 }
 
 Result<egress::Policy> read_policy(std::string_view text) {
@@ -168,6 +165,8 @@ async::Task<Result<>> Networks::open_ways(std::shared_ptr<sandbox::Sandbox> sand
   COVE_CO_TRY(auto sockets, co_await order_ways(sandbox, policy, wire::NetworkSockets::wanted));
   auto fds = sys::descriptors(std::move(memory), std::move(sockets.relay), std::move(sockets.relay6),
                               std::move(sockets.dns), std::move(sockets.dns_tcp));
+  network->proxy = static_cast<bool>(sockets.proxy);
+  if (sockets.proxy) fds.push_back(std::move(sockets.proxy));
   const wire::EgressRequest request{.verb = wire::EgressVerb::open, .id = id_of(sandbox->row().id)};
   auto told = co_await egress_.ask(request, std::move(fds));
   if (!told) {
@@ -201,6 +200,12 @@ egress::Policy Networks::policy_of(const sandbox::Sandbox& sandbox) const {
   return found == networks_.end() ? egress::Policy() : found->second->policy;
 }
 
+std::string Networks::proxy_of(const sandbox::Sandbox& sandbox) const {
+  const auto found = networks_.find(sandbox.row().id);
+  const bool there = found != networks_.end() && found->second->open && found->second->proxy;
+  return there ? fmt::format("http://127.0.0.1:{}", wire::kProxyPort) : std::string();
+}
+
 async::Task<Result<json::object>> Networks::inspect(std::shared_ptr<sandbox::Sandbox> sandbox) {
   const auto found = networks_.find(sandbox->row().id);
   if (found == networks_.end() || !found->second->open) co_return json::object();
@@ -219,9 +224,16 @@ void Networks::on_decided(const SandboxId& id, std::string_view record) {
   auto value = json::parse(record, failed);
   if (failed || !value.is_object()) return;
   auto& object = value.as_object();
-  if (const auto* lost = object.if_contains("lost"); lost != nullptr && lost->is_number())
-    counters_.lost += lost->to_number<std::uint64_t>();
-  if (const auto* verdict = object.if_contains("verdict"); verdict != nullptr && verdict->is_string())
+  const auto number = [&object](std::string_view name) -> std::uint64_t {
+    const auto* value = object.if_contains(name);
+    return value != nullptr && value->is_number() ? value->to_number<std::uint64_t>() : 0;
+  };
+  counters_.lost += number("lost");
+  counters_.bytes_in += number("bytes_in");
+  counters_.bytes_out += number("bytes_out");
+  const auto* event = object.if_contains("event");
+  const auto* verdict = object.if_contains("verdict");
+  if (event != nullptr && *event == "decided" && verdict != nullptr && verdict->is_string())
     ++(verdict->as_string() == "allowed" ? counters_.allowed : counters_.denied);
   auto& network = *found->second;
   network.log.push_back({.number = network.next_number++, .record = std::move(object)});
@@ -237,6 +249,11 @@ std::vector<LogRecord> Networks::log(const sandbox::Sandbox& sandbox, std::uint6
     if (one.number > after && records.size() < most) records.push_back(one);
   }
   return records;
+}
+
+async::Task<> Networks::log_grown(const sandbox::Sandbox& sandbox, std::chrono::steady_clock::time_point until) {
+  const auto network = of(sandbox.row().id);
+  co_await network->changed.wait_until(until);
 }
 
 std::size_t Networks::open_networks() const {

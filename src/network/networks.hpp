@@ -27,7 +27,9 @@ struct LogRecord {
 struct NetworkCounters {
   std::uint64_t allowed = 0;
   std::uint64_t denied = 0;
-  std::uint64_t lost = 0;  // decisions that came too fast to be written down
+  std::uint64_t bytes_in = 0;   // to sandboxes, of connections that are over
+  std::uint64_t bytes_out = 0;  // from them
+  std::uint64_t lost = 0;       // decisions that came too fast to be written down
 };
 
 // The way out of every sandbox: which policy holds, the kernel's part and the egress process's part of it, and what was
@@ -54,9 +56,14 @@ class Networks : public sandbox::Networking {
   // The counters and the certificate of the egress process, for a sandbox whose network is open; empty for another.
   async::Task<Result<boost::json::object>> inspect(std::shared_ptr<sandbox::Sandbox> sandbox);
 
+  // Where the proxy listens inside, as a URL; "" where there is none: no network, or its port was taken.
+  [[nodiscard]] std::string proxy_of(const sandbox::Sandbox& sandbox) const;
+
   // The oldest first, those after `after`.
   [[nodiscard]] std::vector<LogRecord> log(const sandbox::Sandbox& sandbox, std::uint64_t after,
                                            std::size_t most) const;
+  // Returns when there may be more of it, and at `until` at the latest.
+  async::Task<> log_grown(const sandbox::Sandbox& sandbox, std::chrono::steady_clock::time_point until);
   [[nodiscard]] const NetworkCounters& counters() const { return counters_; }
   [[nodiscard]] std::size_t open_networks() const;
 
@@ -65,6 +72,7 @@ class Networks : public sandbox::Networking {
     explicit Network(boost::asio::any_io_executor executor) : changed(std::move(executor)) {}
     egress::Policy policy;
     bool open = false;  // the egress process serves it
+    bool proxy = false;
     bool busy = false;  // somebody changes it
     async::Signal changed;
     std::deque<LogRecord> log;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "journal/act.hpp"
 #include "outbound/client.hpp"
 
 namespace cove::packages {
@@ -23,6 +24,7 @@ struct InstallRequest {
   outbound::Reach reach;
   std::chrono::milliseconds timeout{300'000};
   std::uint64_t max_download_bytes = 0;
+  journal::Actor actor = {};  // who asks, for the journal
 };
 
 // Sets the index to install from: the caller's, else the operator's. The operator's may have any address; the caller's

@@ -64,6 +64,19 @@ std::vector<Package> merged(const json::object& before, std::vector<Package> now
   return all;
 }
 
+journal::Act act_of(const InstallRequest& request) {
+  journal::Act act{.kind = journal::kind::kPackages, .summary = "install"};
+  json::array packages;
+  for (const auto& package : request.packages) {
+    act.summary += " " + package.name + (package.version.empty() ? "" : " " + package.version);
+    packages.push_back(json::object{{"name", package.name}, {"version", package.version}});
+  }
+  act.detail = {{"packages", packages}, {"index", request.index.text()}};
+  act.repeat = {
+      {"packages", std::move(packages)}, {"index", request.index.text()}, {"timeoutMs", request.timeout.count()}};
+  return act;
+}
+
 }  // namespace
 
 void Installs::write(const sandbox::Sandbox& sandbox, const json::object& status) {
@@ -116,7 +129,8 @@ Result<> Installs::begin(std::shared_ptr<sandbox::Sandbox> sandbox, InstallReque
                    {"startedAt", iso_time(unix_millis())},
                    {"completedAt", nullptr}};
   write(*sandbox, now);
-  under_way_.emplace(sandbox->row().id, UnderWay{.status = std::move(now)});
+  auto entry = sandbox->begin_act(request.actor, act_of(request));
+  under_way_.emplace(sandbox->row().id, UnderWay{.status = std::move(now), .process = {}, .entry = std::move(entry)});
   registry_.tasks().spawn("install packages", run(std::move(sandbox), std::move(request)));
   return {};
 }
@@ -180,6 +194,12 @@ async::Task<> Installs::run(std::shared_ptr<sandbox::Sandbox> sandbox, InstallRe
   if (!error.empty()) now["error"] = replace_invalid_utf8(error);
   now["completedAt"] = iso_time(unix_millis());
   write(*sandbox, now);
+  if (const auto entry = under_way.entry) {
+    journal::Outcome outcome{.word = error.empty() ? "ok" : "failed", .good = error.empty()};
+    outcome.result = {{"installed", now.at("installed")}};
+    if (!error.empty()) outcome.result["note"] = now.at("error");
+    entry->end(std::move(outcome));
+  }
   under_way_.erase(sandbox->row().id);
 }
 

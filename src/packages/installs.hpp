@@ -48,6 +48,7 @@ class Installs {
   struct UnderWay {
     boost::json::object status;
     std::shared_ptr<sandbox::Process> process;  // once it runs
+    std::shared_ptr<journal::Entry> entry;
     bool cancelled = false;
   };
   std::map<std::string, UnderWay> under_way_;  // by SandboxRow::id

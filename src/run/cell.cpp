@@ -7,6 +7,7 @@ using Clock = std::chrono::steady_clock;
 
 Result<Cell> Cell::begin(Caller caller, Workplace workplace, std::shared_ptr<sandbox::Kernel> kernel,
                          sandbox::ExecuteRequest request) {
+  request.actor = journal::actor_of(caller.principal);
   COVE_TRY(auto execution, kernel->execute(std::move(request)));
   return Cell(std::move(caller), std::move(workplace), std::move(kernel), std::move(execution));
 }

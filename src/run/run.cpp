@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "run/act.hpp"
+
 namespace cove::run {
 
 using async::Task;
@@ -19,6 +21,8 @@ Code code_of(Source source) {
   if (source.language.name != "python") {
     Command command{.argv = config::command_line(source.language.command, source.path)};
     std::ranges::move(source.arguments, std::back_inserter(command.argv));
+    command.program = {
+        .language = source.language.name, .code = std::move(source.code), .path = std::move(source.path)};
     return command;
   }
   sandbox::Program program{.code = std::move(source.code), .echo = source.echo};
@@ -30,6 +34,8 @@ Code code_of(Source source) {
 
 Task<Result<std::shared_ptr<Process>>> start(std::shared_ptr<sandbox::Sandbox> sandbox, Spec spec) {
   auto request = std::move(spec.process);
+  if (request.kind != sandbox::ProcessKind::internal)
+    request.entry = sandbox->begin_act(spec.actor, act_of(spec, request));
   if (spec.input) request.input = sandbox::InputMode::open;
   Result<std::shared_ptr<Process>> started = fail(Errc::io, "");
   if (auto* command = std::get_if<Command>(&spec.code)) {
@@ -47,6 +53,7 @@ Task<Result<std::shared_ptr<Process>>> start(std::shared_ptr<sandbox::Sandbox> s
 
 Task<Result<Run>> Run::begin(Caller caller, std::shared_ptr<sandbox::Sandbox> sandbox, Spec spec) {
   const auto when_gone = spec.when_gone;
+  spec.actor = journal::actor_of(caller.principal);
   spec.process.abandoned = caller.gone;
   auto started = co_await start(sandbox, std::move(spec));
   if (!started) co_return tl::unexpected<Error>(started.error());

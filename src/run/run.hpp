@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/languages.hpp"
+#include "journal/act.hpp"
 #include "run/workplace.hpp"
 #include "sandbox/process.hpp"
 #include "sandbox/program.hpp"
@@ -17,6 +18,13 @@ namespace cove::run {
 // A command with its arguments.
 struct Command {
   std::vector<std::string> argv;
+  // The program that it runs, if it is one of a language: for the journal.
+  struct Program {
+    std::string language;
+    std::string code;
+    std::string path;
+  };
+  std::optional<Program> program = {};
 };
 
 // Code in a language, stored at `path`. Python runs in an interpreter of the runtime, other languages by their own
@@ -40,6 +48,7 @@ struct Spec {
   sandbox::ProcessRequest process = {};   // directory, variables, limits, delivery; its command comes from `code`
   std::optional<std::string> input = {};  // standard input; none: empty
   WhenGone when_gone = WhenGone::give_up;
+  journal::Actor actor = {};  // who asks, for the journal; a caller's own principal counts
 };
 
 // One command, program or handler with a waiting caller. Its process does not outlive this object.

@@ -39,6 +39,7 @@ async::Task<Result<sandbox::Lease>> acquire(sandbox::Core& core, Principal princ
     request.content = wanted.light ? Content::light_program : Content::program;
   }
   request.limits = wanted.limits;
+  request.network_json = std::move(wanted.network_json);
   const auto quotas = core.authority.allowance(principal).sandboxes;
   auto made = co_await core.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse);
   if (!made) co_return tl::unexpected<Error>(made.error());

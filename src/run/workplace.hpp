@@ -33,8 +33,9 @@ jail::Limits default_limits(const config::Config& config, std::uint64_t memory_b
 struct Throwaway {
   std::string_view prefix;  // of its name, for logs
   jail::Limits limits;
-  bool python = false;  // it needs a warm interpreter at once
-  bool light = false;   // and a light one will do (light.hpp)
+  bool python = false;            // it needs a warm interpreter at once
+  bool light = false;             // and a light one will do (light.hpp)
+  std::string network_json = {};  // as CreateRequest::network_json
 };
 // From the pool, or created now. Fails as Registry::ensure does.
 async::Task<Result<sandbox::Lease>> acquire(sandbox::Core& core, Principal principal, Throwaway wanted);

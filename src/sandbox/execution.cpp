@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "sandbox/journal_outcome.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -92,6 +93,17 @@ Picture picture_in(const json::object& content) {
   return largest;
 }
 
+// What a person would compare of a result, or of an error.
+std::string shown_text(const json::object& content) {
+  const auto text = [](const json::object& object, std::string_view name) {
+    const auto* value = object.if_contains(name);
+    return value != nullptr && value->is_string() ? std::string(value->as_string()) : std::string();
+  };
+  const auto* data = content.if_contains("data");
+  if (data != nullptr && data->is_object()) return text(data->as_object(), "text/plain");
+  return text(content, "ename") + ": " + text(content, "evalue");
+}
+
 }  // namespace
 
 std::string_view name_of(ExecutionEnd::Status status) {
@@ -135,6 +147,7 @@ void Execution::begin() {
 }
 
 void Execution::add_text(std::string_view stream, std::string_view text) {
+  if (order_.entry) order_.entry->add_output(stream, text);
   if (watcher_ != nullptr) watcher_->on_text(stream, text);
   const bool out = stream == "stdout";
   auto& kept = out ? kept_out_ : kept_err_;
@@ -189,6 +202,7 @@ void Execution::add_bytes(std::string_view stream, std::string_view bytes) {
 
 void Execution::add(std::string type, json::object content, std::size_t bytes) {
   if (type == "input_request") return add_question(std::move(content), bytes);
+  if (order_.entry && (type == "result" || type == "error")) order_.entry->add_output(type, shown_text(content));
   if (type == "error") {
     content = only(std::move(content), {"ename", "evalue", "traceback"});
     cut_error(content);
@@ -259,6 +273,7 @@ void Execution::finish(ExecutionEnd end, std::size_t reply_bytes) {
     }
   }
   end_ = std::move(end);
+  if (const auto entry = std::exchange(order_.entry, nullptr)) entry->end(outcome_of(*end_));
   push("end", {}, reply_bytes);
 }
 

@@ -14,6 +14,7 @@
 #include "async/signal.hpp"
 #include "base/output_end.hpp"
 #include "guest/outcome.hpp"
+#include "journal/entry.hpp"
 
 namespace cove::sandbox {
 
@@ -65,7 +66,8 @@ struct ExecutionOrder {
   std::string op = "execute";
   boost::json::object content = {};
   std::optional<std::chrono::milliseconds> timeout = {};
-  std::chrono::milliseconds grace{2000};  // to end when it is interrupted
+  std::chrono::milliseconds grace{2000};       // to end when it is interrupted
+  std::shared_ptr<journal::Entry> entry = {};  // of the journal, ended with the execution
 };
 
 // Sees what an execution shows as it comes, also what is over its limits.

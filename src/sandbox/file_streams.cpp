@@ -2,6 +2,7 @@
 
 #include "sandbox/file_helper.hpp"
 #include "sandbox/file_protocol.hpp"
+#include "sandbox/journal_outcome.hpp"
 
 namespace cove::sandbox {
 
@@ -21,9 +22,11 @@ async::Task<Result<std::string>> FileOutput::rest() {
   return helper_->finish();
 }
 
-FileInput::FileInput(FileHelperPtr helper) : helper_(std::move(helper)) {}
+FileInput::FileInput(FileHelperPtr helper, std::shared_ptr<journal::Entry> entry)
+    : helper_(std::move(helper)), entry_(std::move(entry)) {}
 
 async::Task<Result<>> FileInput::write(std::string bytes) {
+  if (entry_) entry_->add_content(bytes);
   auto written = co_await helper_->write(std::move(bytes));
   if (!written) taking_ = false;
   co_return written;
@@ -36,14 +39,18 @@ async::Task<Result<std::string>> FileInput::answer() {
 
 async::Task<Result<FileEntry>> FileWriter::finish() {
   const auto said = co_await answer();
-  if (!said) co_return tl::unexpected<Error>(said.error());
-  co_return protocol::decode_entry(*said);
+  auto entry = said ? protocol::decode_entry(*said) : tl::unexpected<Error>(said.error());
+  auto outcome = outcome_of(entry);
+  if (entry) outcome.result["bytes"] = entry->size;
+  end_act(std::move(outcome));
+  co_return entry;
 }
 
 async::Task<Result<UploadedFiles>> ArchiveWriter::finish() {
   const auto said = co_await answer();
-  if (!said) co_return tl::unexpected<Error>(said.error());
-  co_return protocol::decode_uploaded(*said);
+  auto uploaded = said ? protocol::decode_uploaded(*said) : tl::unexpected<Error>(said.error());
+  end_act(outcome_of(uploaded));
+  co_return uploaded;
 }
 
 async::Task<Result<>> StageWriter::begin(const std::string& path, std::uint64_t size) {

@@ -9,6 +9,7 @@
 
 #include "async/task.hpp"
 #include "base/result.hpp"
+#include "journal/entry.hpp"
 #include "sandbox/file_facts.hpp"
 
 namespace cove::sandbox {
@@ -45,25 +46,32 @@ class FileInput {
   async::Task<Result<>> write(std::string bytes);
 
  protected:
-  explicit FileInput(FileHelperPtr helper);
+  // `entry`, of the journal, gets what is written and its end; none for nobody's.
+  explicit FileInput(FileHelperPtr helper, std::shared_ptr<journal::Entry> entry = {});
   // Ends the input, unless a write failed: half of it must not count as all. Then the helper's answer.
   async::Task<Result<std::string>> answer();
   [[nodiscard]] bool taking() const { return taking_; }
+  void end_act(journal::Outcome outcome) const {
+    if (entry_) entry_->end(std::move(outcome));
+  }
 
  private:
   FileHelperPtr helper_;
+  std::shared_ptr<journal::Entry> entry_;
   bool taking_ = true;
 };
 
 class FileWriter : public FileInput {
  public:
-  explicit FileWriter(FileHelperPtr helper) : FileInput(std::move(helper)) {}
+  FileWriter(FileHelperPtr helper, std::shared_ptr<journal::Entry> entry)
+      : FileInput(std::move(helper), std::move(entry)) {}
   async::Task<Result<FileEntry>> finish();
 };
 
 class ArchiveWriter : public FileInput {
  public:
-  explicit ArchiveWriter(FileHelperPtr helper) : FileInput(std::move(helper)) {}
+  ArchiveWriter(FileHelperPtr helper, std::shared_ptr<journal::Entry> entry)
+      : FileInput(std::move(helper), std::move(entry)) {}
   async::Task<Result<UploadedFiles>> finish();
 };
 

@@ -1,8 +1,10 @@
 #include "sandbox/files.hpp"
 
 #include "async/deadline.hpp"
+#include "base/text.hpp"
 #include "sandbox/file_helper.hpp"
 #include "sandbox/file_protocol.hpp"
+#include "sandbox/journal_outcome.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -17,6 +19,22 @@ constexpr std::chrono::seconds kSlotTimeout{3};
 constexpr std::chrono::milliseconds kSlotInterval{10};
 
 }  // namespace
+
+// `more`: what else it takes to do it again.
+std::shared_ptr<journal::Entry> SandboxFiles::begin_act(std::string verb, std::string path,
+                                                        boost::json::object more) const {
+  if (actor_.door.empty()) return nullptr;
+  journal::Act act{.kind = journal::kind::kFile, .summary = verb + " " + path, .brief = true};
+  act.detail = more;
+  act.detail["verb"] = verb;
+  act.detail["path"] = replace_invalid_utf8(path);
+  act.repeat = std::move(more);
+  act.repeat["verb"] = std::move(verb);
+  act.repeat["path"] = std::move(path);
+  if (confined_ != Confined::no)
+    act.repeat["confined"] = confined_ == Confined::to_workspace ? "workspace" : "directory";
+  return sandbox_->begin_act(actor_, std::move(act));
+}
 
 async::Task<Result<FileHelperPtr>> SandboxFiles::start(Command command) const {
   if (confined_ != Confined::no) {
@@ -58,12 +76,17 @@ async::Task<Result<FileOutput>> SandboxFiles::read(std::string path, std::option
 }
 
 async::Task<Result<FileWriter>> SandboxFiles::write(std::string path, WriteOptions options) const {
+  const bool append = options.mode == WriteMode::append;
+  boost::json::object more{{"permissions", options.permissions}};
+  if (append) more["append"] = true;
+  auto entry = begin_act("write", path, std::move(more));
   auto command = protocol::command(FileVerb::write, std::move(path));
   command.push_back(fmt::format("{:o}", options.permissions));
-  if (options.mode == WriteMode::append) protocol::add(command, wire::kAppendWord);
+  if (append) protocol::add(command, wire::kAppendWord);
   auto helper = co_await start(std::move(command));
+  if (!helper && entry) entry->end(outcome_of(helper.error()));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
-  co_return FileWriter(std::move(*helper));
+  co_return FileWriter(std::move(*helper), std::move(entry));
 }
 
 async::Task<Result<FileEntry>> SandboxFiles::write_all(std::string path, std::string content,
@@ -90,20 +113,29 @@ async::Task<Result<FileEntry>> SandboxFiles::stat(std::string path) const {
 }
 
 async::Task<Result<FileEntry>> SandboxFiles::make_directory(std::string path) const {
-  return ask_entry(protocol::command(FileVerb::mkdir, std::move(path)));
+  const auto entry = begin_act("mkdir", path);
+  auto made = co_await ask_entry(protocol::command(FileVerb::mkdir, std::move(path)));
+  if (entry) entry->end(outcome_of(made));
+  co_return made;
 }
 
 async::Task<Result<FileEntry>> SandboxFiles::rename(std::string from, std::string to, Overwrite overwrite) const {
+  const auto entry =
+      begin_act("rename", from, {{"to", replace_invalid_utf8(to)}, {"overwrite", overwrite == Overwrite::yes}});
   auto command = protocol::command(FileVerb::rename, std::move(from));
   protocol::add(command, to);
   if (overwrite == Overwrite::yes) protocol::add(command, wire::kOverwriteWord);
-  return ask_entry(std::move(command));
+  auto renamed = co_await ask_entry(std::move(command));
+  if (entry) entry->end(outcome_of(renamed));
+  co_return renamed;
 }
 
 async::Task<Result<>> SandboxFiles::remove(std::string path, Recursive recursive) const {
+  const auto entry = begin_act("remove", path, {{"recursive", recursive == Recursive::yes}});
   auto command = protocol::command(FileVerb::remove, std::move(path));
   if (recursive == Recursive::yes) protocol::add(command, wire::kRecursiveWord);
   const auto answer = co_await ask(std::move(command));
+  if (entry) entry->end(outcome_of(answer));
   if (!answer) co_return tl::unexpected<Error>(answer.error());
   co_return Result<>();
 }
@@ -119,6 +151,12 @@ async::Task<Result<FileWatch>> SandboxFiles::watch(std::string path, Recursive r
 }
 
 async::Task<Result<ArchiveWriter>> SandboxFiles::upload(std::string directory, UploadLimits limits) const {
+  auto entry = begin_act("upload", directory,
+                         {{"maxBytes", limits.bytes},
+                          {"maxMembers", limits.members},
+                          {"maxDepth", limits.depth},
+                          {"maxRatio", limits.ratio},
+                          {"absoluteNames", limits.absolute_names}});
   auto command = protocol::command(FileVerb::upload, std::move(directory));
   protocol::add(command, wire::kMaxBytesOption, limits.bytes);
   protocol::add(command, wire::kMaxMembersOption, limits.members);
@@ -126,8 +164,9 @@ async::Task<Result<ArchiveWriter>> SandboxFiles::upload(std::string directory, U
   protocol::add(command, wire::kMaxRatioOption, limits.ratio);
   if (!limits.absolute_names) protocol::add(command, wire::kAbsoluteNamesOption, 0);
   auto helper = co_await start(std::move(command));
+  if (!helper && entry) entry->end(outcome_of(helper.error()));
   if (!helper) co_return tl::unexpected<Error>(helper.error());
-  co_return ArchiveWriter(std::move(*helper));
+  co_return ArchiveWriter(std::move(*helper), std::move(entry));
 }
 
 async::Task<Result<FileOutput>> SandboxFiles::download(std::string path, ArchiveContent content) const {

@@ -59,9 +59,11 @@ struct KnownFile {
 // own.
 class SandboxFiles {
  public:
-  // Once `abandoned` says true nobody waits any more: what goes on ends with Errc::unavailable.
-  SandboxFiles(std::shared_ptr<Sandbox> sandbox, std::function<bool()> abandoned, Confined confined = Confined::no)
-      : sandbox_(std::move(sandbox)), abandoned_(std::move(abandoned)), confined_(confined) {}
+  // Once `abandoned` says true nobody waits any more: what goes on ends with Errc::unavailable. Changes that `actor`
+  // asks for are acts of the journal.
+  SandboxFiles(std::shared_ptr<Sandbox> sandbox, std::function<bool()> abandoned, Confined confined = Confined::no,
+               journal::Actor actor = {})
+      : sandbox_(std::move(sandbox)), abandoned_(std::move(abandoned)), confined_(confined), actor_(std::move(actor)) {}
 
   // Errc::invalid for what is no regular file.
   async::Task<Result<FileOutput>> read(std::string path, std::optional<ByteRange> range = std::nullopt) const;
@@ -92,6 +94,8 @@ class SandboxFiles {
   async::Task<Result<SnapshotReader>> snapshot(std::vector<KnownFile> known, SnapshotLimits limits) const;
 
  private:
+  [[nodiscard]] std::shared_ptr<journal::Entry> begin_act(std::string verb, std::string path,
+                                                          boost::json::object more = {}) const;
   async::Task<Result<FileHelperPtr>> start(std::vector<std::string> command) const;
   // Without input: the whole answer.
   async::Task<Result<std::string>> ask(std::vector<std::string> command) const;
@@ -100,6 +104,7 @@ class SandboxFiles {
   std::shared_ptr<Sandbox> sandbox_;
   std::function<bool()> abandoned_;
   Confined confined_;
+  journal::Actor actor_;
 };
 
 }  // namespace cove::sandbox

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/log_fields.hpp"
+#include "sandbox/journal_outcome.hpp"
 #include "sandbox/poll_interval.hpp"
 #include "sandbox/tool_calls.hpp"
 
@@ -186,8 +187,9 @@ void Kernel::die() {
   changed_.notify_all();
 }
 
-async::Task<Result<>> Kernel::restart() {
+async::Task<Result<>> Kernel::restart(journal::Actor actor) {
   const auto self = shared_from_this();
+  const auto entry = sandbox_->begin_act(actor, act_of("restart"));
   if (std::exchange(restarting_, true)) co_return fail(Errc::conflict, "the kernel is already being restarted");
   co_await end_process();
   state_ = State::starting;  // what comes from now on is for the new one
@@ -198,6 +200,7 @@ async::Task<Result<>> Kernel::restart() {
   restarting_ = false;
   if (removed_) co_await end_process();
   changed_.notify_all();
+  if (entry) entry->end(outcome_of(done));
   co_return done;
 }
 

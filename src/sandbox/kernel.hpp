@@ -24,6 +24,7 @@ namespace cove::sandbox {
 struct KernelOptions {
   KernelLanguage language = KernelLanguage::python;
   std::vector<std::string> variables = {};  // "K=V"
+  journal::Actor actor = {};                // who asks, for the journal
 };
 
 struct ExecuteRequest {
@@ -35,8 +36,9 @@ struct ExecuteRequest {
   boost::json::object user_expressions;
   std::optional<std::chrono::milliseconds> timeout;
   ExecutionLimits limits;
-  std::string file = {};  // what the code finds as its own path; "": nothing, or what the interpreter says
-  bool stay = false;      // `exit` in a cell does not end the kernel
+  std::string file = {};      // what the code finds as its own path; "": nothing, or what the interpreter says
+  journal::Actor actor = {};  // who asks, for the journal
+  bool stay = false;          // `exit` in a cell does not end the kernel
   bool watch = false;  // changed modules are reloaded; `touched` of the reply says whether files may have been written
   std::chrono::milliseconds grace{2000};  // to end when it is interrupted; then the kernel is killed
   // Instead of code: comm_open, comm_msg or comm_close, whose handler is run, and the message for it.
@@ -88,7 +90,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   [[nodiscard]] std::shared_ptr<Execution> find(std::uint64_t id) const;
 
   // KeyboardInterrupt in the running cell; those that wait are run.
-  Result<> interrupt();
+  Result<> interrupt(const journal::Actor& actor = {});
   // Takes a waiting one out of the queue, or interrupts the running one, and kills the kernel if that does not help.
   void cancel(const std::shared_ptr<Execution>& execution, Reason reason);
   void cancel_all(Reason reason);
@@ -104,8 +106,10 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   // What the running cell asked for with input(). nullopt: the end of input.
   Result<> reply_input(std::optional<std::string> value);
 
+  // Something that is done to it, for the journal.
+  [[nodiscard]] journal::Act act_of(std::string_view verb) const;
   // A new interpreter under the same id. What ran and waited ends as cancelled. Errc::conflict while another does this.
-  async::Task<Result<>> restart();
+  async::Task<Result<>> restart(journal::Actor actor = {});
   // Ends it for good. Returns when it is gone.
   async::Task<> stop();
 
@@ -138,6 +142,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   void arm(std::chrono::milliseconds left, Reason reason);
   Result<> send_interrupt();
   std::shared_ptr<Execution> enqueue(ExecutionOrder order, ExecutionLimits limits);
+  [[nodiscard]] journal::Act act_of(const ExecuteRequest& request) const;
 
   std::shared_ptr<Sandbox> sandbox_;
   std::shared_ptr<Process> process_;

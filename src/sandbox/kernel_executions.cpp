@@ -163,6 +163,23 @@ std::shared_ptr<Execution> Kernel::enqueue(ExecutionOrder order, ExecutionLimits
   return queue_.emplace_back(std::make_shared<Execution>(sandbox_->executor(), next_id_++, limits, std::move(order)));
 }
 
+journal::Act Kernel::act_of(const ExecuteRequest& request) const {
+  journal::Act act{.kind = journal::kind::kCell, .summary = journal::first_line(request.code)};
+  act.detail = {{"kernel", id_}, {"language", name_of(options_.language)}, {"code", journal::excerpt(request.code)}};
+  act.repeat = {{"kernel", id_}, {"language", name_of(options_.language)}, {"code", request.code}};
+  if (!options_.variables.empty()) act.repeat["variables"] = json::value_from(options_.variables);
+  if (!request.file.empty()) act.repeat["file"] = request.file;
+  if (request.timeout) act.repeat["timeoutMs"] = request.timeout->count();
+  return act;
+}
+
+journal::Act Kernel::act_of(std::string_view verb) const {
+  journal::Act act{.kind = journal::kind::kKernel, .summary = fmt::format("{} {}", verb, id_)};
+  act.detail = {{"verb", verb}, {"kernel", id_}, {"language", name_of(options_.language)}};
+  act.repeat = act.detail;
+  return act;
+}
+
 Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
   if (state_ == State::dead) return is_dead();
   if (queue_.size() >= kMaxQueued)
@@ -176,6 +193,7 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
     run_next();
     return execution;
   }
+  auto entry = request.silent ? nullptr : sandbox_->begin_act(request.actor, act_of(request));
   json::object content{{"code", std::move(request.code)},
                        {"silent", request.silent},
                        {"store_history", request.store_history},
@@ -185,8 +203,10 @@ Result<std::shared_ptr<Execution>> Kernel::execute(ExecuteRequest request) {
   if (!request.file.empty()) content["file"] = std::move(request.file);
   if (request.stay) content["stay"] = true;
   if (request.watch) content["watch"] = true;
-  ExecutionOrder order{.content = std::move(content), .timeout = request.timeout, .grace = request.grace};
+  ExecutionOrder order{
+      .content = std::move(content), .timeout = request.timeout, .grace = request.grace, .entry = entry};
   auto execution = enqueue(std::move(order), request.limits);
+  if (entry) entry->set_reference(fmt::format("cell {}/{}", id_, execution->id()));
   ++executions_;
   run_next();
   return execution;
@@ -275,8 +295,9 @@ Result<> Kernel::tell(const json::object& message) {
   return process_->send(json::serialize(message));
 }
 
-Result<> Kernel::interrupt() {
+Result<> Kernel::interrupt(const journal::Actor& actor) {
   if (state_ == State::dead) return is_dead();
+  if (const auto entry = sandbox_->begin_act(actor, act_of("interrupt"))) entry->end({.word = "ok"});
   if (state_ != State::busy) return {};
   return send_interrupt();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "sandbox/journal_outcome.hpp"
+
 namespace cove::sandbox {
 
 Kernels::Kernels() {
@@ -29,7 +31,12 @@ async::Task<Result<std::shared_ptr<Kernel>>> Kernels::start(std::shared_ptr<Sand
     co_return fail(Errc::quota, fmt::format("the limit of {} kernels in a sandbox is reached: delete one first", kMax));
   auto id = fmt::format("k{}", group.next++);
   ++group.starting;
+  journal::Act act{.kind = journal::kind::kKernel,
+                   .summary = fmt::format("start {} ({})", id, name_of(options.language))};
+  act.detail = {{"verb", "start"}, {"kernel", id}, {"language", name_of(options.language)}};
+  const auto entry = sandbox->begin_act(options.actor, std::move(act));
   auto kernel = co_await Kernel::start(sandbox, std::move(id), std::move(options), totals_);
+  if (entry) entry->end(outcome_of(kernel));
   // The sandbox may be gone by now, and the group with it.
   const auto found = by_sandbox_.find(key);
   if (found == by_sandbox_.end()) co_return fail(Errc::not_found, "the sandbox ended");
@@ -53,7 +60,8 @@ Result<std::shared_ptr<Kernel>> Kernels::find(const Sandbox& sandbox, std::strin
   return fail(Errc::not_found, fmt::format("kernel not found: {}", id));
 }
 
-async::Task<> Kernels::remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel) {
+async::Task<> Kernels::remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel, journal::Actor actor) {
+  if (const auto entry = sandbox->begin_act(actor, kernel->act_of("end"))) entry->end({.word = "ok"});
   if (const auto group = by_sandbox_.find(sandbox->row().id); group != by_sandbox_.end())
     group->second.kernels.erase(kernel->id());
   co_await kernel->stop();

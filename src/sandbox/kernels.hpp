@@ -28,7 +28,7 @@ class Kernels {
   // Errc::not_found.
   [[nodiscard]] Result<std::shared_ptr<Kernel>> find(const Sandbox& sandbox, std::string_view id) const;
   // Returns when it is gone.
-  async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel);
+  async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Kernel> kernel, journal::Actor actor = {});
 
   // For the Registry: those that a server before us left in a sandbox; and a sandbox that is gone.
   void adopt(const std::shared_ptr<Sandbox>& sandbox);

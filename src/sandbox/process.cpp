@@ -43,6 +43,11 @@ Process::Process(boost::asio::any_io_executor executor, ProcessTable& table, std
       started_unix_ms_(unix_millis()),
       started_at_(Clock::now()) {
   input_open_ = request_.input == InputMode::open;
+  name_entry();
+}
+
+void Process::name_entry() const {
+  if (request_.entry) request_.entry->set_reference(fmt::format("process {}", number_));
 }
 
 guest::InitLink* Process::link() const {
@@ -175,6 +180,7 @@ void Process::assign(ProcessRequest request) {
   started_at_ = Clock::now();
   started_unix_ms_ = unix_millis();
   rebase_counters();
+  name_entry();
 }
 
 void Process::restore(const store::ProcessRow& row) {
@@ -209,6 +215,8 @@ void Process::on_output(const wire::Output& output) {
   const auto index = wire::index_of(output.stream);
   received_[index] = std::max(received_[index], output.offset + output.bytes.size());
   next_ = output.sequence + 1;
+  if (request_.entry && output.stream != wire::Stream::channel)
+    request_.entry->add_output(output.stream == wire::Stream::out ? "stdout" : "stderr", output.bytes);
   push({.sequence = output.sequence, .kind = kind_of(output.stream), .bytes = std::string(output.bytes)});
   queue_acknowledgements();  // the session sends what its frames have led to when it has read all that came
 }

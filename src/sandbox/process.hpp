@@ -159,6 +159,7 @@ class Process : public std::enable_shared_from_this<Process> {
   void queue_acknowledgements();
   void send_channel_records();
   void finish(ProcessEnd end);
+  void name_entry() const;
   void push(Event event);
   [[nodiscard]] Result<> check_commands() const;
   void arm(std::chrono::milliseconds left);

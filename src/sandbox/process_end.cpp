@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "guest/limit_message.hpp"
+#include "sandbox/journal_outcome.hpp"
 #include "sandbox/process.hpp"
 #include "sandbox/process_table.hpp"
 
@@ -26,6 +27,7 @@ void Process::finish(ProcessEnd end) {
   grace_.cancel();
   input_open_ = false;
   end_ = std::move(end);
+  if (const auto entry = std::exchange(request_.entry, nullptr)) entry->end(outcome_of(*end_));
   push({.sequence = next_++, .kind = Event::Kind::end, .bytes = {}});
 }
 

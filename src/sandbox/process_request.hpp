@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "guest/outcome.hpp"
+#include "journal/entry.hpp"
 #include "wire/init_messages.hpp"
 
 namespace cove::sandbox {
@@ -50,7 +52,8 @@ struct ProcessRequest {
   bool light = false;  // a Python program for which a light interpreter will do
   bool whole = false;  // nobody follows it: each stream is held as one event, for text_of() at the end
   ProcessTag tag = {};
-  std::vector<wire::InlineFile> files = {};  // written by the new process before it becomes its program
+  std::vector<wire::InlineFile> files = {};    // written by the new process before it becomes its program
+  std::shared_ptr<journal::Entry> entry = {};  // of the journal, ended with the process
 };
 
 struct ProcessEnd {

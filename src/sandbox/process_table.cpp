@@ -263,7 +263,9 @@ Result<> ProcessTable::restore() {
   COVE_TRY(auto rows, context_.store.processes().of(record_.row.id));
   for (auto& row : rows) {
     next_number_ = std::max(next_number_, row.number + 1);
-    insert(row.number, request_of(row))->restore(row);
+    auto request = request_of(row);
+    request.entry = context_.journal.resume(record_.row.id, fmt::format("process {}", row.number));
+    insert(row.number, std::move(request))->restore(row);
     stored_.emplace(row.number, std::move(row));
   }
   return {};

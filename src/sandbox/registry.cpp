@@ -29,6 +29,19 @@ std::string fields_of(const std::string& data_json) {
   return fields;
 }
 
+// What it takes to make a sandbox like this one.
+boost::json::object creation_of(const store::SandboxRow& row) {
+  return {{"template", row.template_name},
+          {"memoryBytes", row.memory_bytes},
+          {"diskBytes", row.disk_bytes},
+          {"inodes", row.inodes},
+          {"pids", row.pids},
+          {"cpuMillis", row.cpu_millis},
+          {"env", row.env_json},
+          {"labels", row.labels_json},
+          {"directory", row.directory}};
+}
+
 }  // namespace
 
 Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& tasks, store::Store& store, int run_dir,
@@ -37,6 +50,7 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
       store_(store),
       options_(std::move(options)),
       log_(std::move(log)),
+      journal_(executor, store, log_),
       keeper_(
           executor, tasks, [this](const wire::KeeperReply& notice) { on_notice(notice); }, std::move(on_keeper_hung),
           KeeperClient::Patience{}),
@@ -46,6 +60,7 @@ Registry::Registry(boost::asio::any_io_executor executor, async::TaskGroup& task
                .keeper = keeper_,
                .store = store,
                .templates = templates_,
+               .journal = journal_,
                .run_dir = run_dir,
                .zygotes = ZygoteGroups(options_.zygotes),
                .orphan_grace = options_.orphan_grace,
@@ -199,8 +214,16 @@ std::shared_ptr<async::Signal> Registry::events_of(const std::string& tenant) {
 }
 
 // An event that cannot be written is lost, and the log says so; nothing else waits for it.
-void Registry::publish(std::string_view type, const Sandbox& sandbox, std::string data_json) {
+void Registry::publish(std::string_view type, const Sandbox& sandbox, std::string data_json,
+                       const journal::Actor& actor) {
   if (sandbox.purpose() == Purpose::throwaway) return;
+  journal::Act act{.kind = journal::kind::kLifecycle, .summary = std::string(type)};
+  boost::system::error_code failed;
+  if (auto data = boost::json::parse(data_json, failed); !failed && data.is_object())
+    act.detail = std::move(data.as_object());
+  if (type == "created") act.repeat = creation_of(sandbox.row());
+  if (type == "updated") act.repeat = act.detail;
+  journal_.record(sandbox.subject(), actor, std::move(act), {.word = "ok"});
   sandbox.note(fmt::format("sandbox {}", type), fmt::format("pod={}{}", sandbox.row().pod_name, fields_of(data_json)));
   const store::EventRow event{.at_unix_ms = unix_millis(),
                               .tenant = sandbox.tenant(),

@@ -37,6 +37,7 @@ struct CreateRequest {
   std::string metadata_json = "{}";
   std::string notes_json = "[]";
   Purpose purpose = Purpose::named;
+  journal::Actor actor = {};                       // who asks, for the journal
   Pool::Content content = Pool::Content::nothing;  // what it will want at once
   std::string renewal = "use";                     // as SandboxRow::renewal
   std::string directory = "/workspace";            // as SandboxRow::directory
@@ -112,7 +113,7 @@ class Registry {
   async::Task<Result<>> set_limits(std::shared_ptr<Sandbox> sandbox, SandboxLimits limits, Quotas quotas);
   // Returns when every process in it has been killed and its name is free. Until the kernel has taken it apart, in the
   // background, it still counts in the quotas.
-  async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why);
+  async::Task<> remove(std::shared_ptr<Sandbox> sandbox, std::string why, journal::Actor actor = {});
   // The same in the background: from now on nobody finds it.
   void remove_later(std::shared_ptr<Sandbox> sandbox, std::string why);
   [[nodiscard]] std::vector<std::shared_ptr<Sandbox>> all() const;
@@ -138,11 +139,14 @@ class Registry {
   // Lifecycle events.
   // Notified of every event of the tenant's, for as long as somebody holds it.
   [[nodiscard]] std::shared_ptr<async::Signal> events_of(const std::string& tenant);
-  void publish(std::string_view type, const Sandbox& sandbox, std::string data_json = "{}");
+  // An act of the journal too.
+  void publish(std::string_view type, const Sandbox& sandbox, std::string data_json = "{}",
+               const journal::Actor& actor = {});
 
   void set_max_sandboxes(std::uint32_t most) { options_.max_sandboxes = most; }
   [[nodiscard]] const keeper::Enforcement& enforcement() const { return options_.enforcement; }
   [[nodiscard]] store::Store& store() { return store_; }
+  [[nodiscard]] journal::Journal& journal() { return journal_; }
   [[nodiscard]] async::TaskGroup& tasks() { return tasks_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
@@ -157,7 +161,7 @@ class Registry {
   std::shared_ptr<Sandbox> make_unnamed(const PoolKind& kind, const std::string& tenant);
   async::Task<> lose(std::shared_ptr<Sandbox> sandbox);
   async::Task<> forget_later(std::string id);
-  async::Task<> finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why);
+  async::Task<> finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why, journal::Actor actor);
   async::Task<> dismantle(std::shared_ptr<Sandbox> sandbox);
   async::Task<Result<std::shared_ptr<Sandbox>>> make_way(CreateRequest request, Quotas quotas, IfThere if_there);
   std::shared_ptr<Sandbox> take_ready(const CreateRequest& request);
@@ -177,6 +181,7 @@ class Registry {
   Networking* networking_ = nullptr;
   Options options_;
   Log log_;
+  journal::Journal journal_;
   KeeperClient keeper_;
   templates::Templates templates_;
   SandboxContext context_;

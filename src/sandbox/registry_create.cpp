@@ -218,7 +218,7 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   COVE_CO_CHECK(co_await open_network(sandbox, std::move(request.network_json)));
   sandbox->set_state(State::running);
   ++counters_.created;
-  publish("created", *sandbox);
+  publish("created", *sandbox, "{}", request.actor);
   sooner_.notify_all();
   co_return Ensured{.sandbox = sandbox, .created = true};
 }

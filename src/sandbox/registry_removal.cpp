@@ -46,22 +46,22 @@ async::Task<> Registry::dismantle(std::shared_ptr<Sandbox> sandbox) {
   left_.notify_all();
 }
 
-async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why) {
+async::Task<> Registry::remove(std::shared_ptr<Sandbox> sandbox, std::string why, journal::Actor actor) {
   if (sandbox->state() == State::deleting || sandbox->state() == State::gone) {
     while (sandbox->state() != State::gone) co_await sandbox->changed().wait();
     co_return;
   }
   sandbox->set_state(State::deleting);
-  co_await finish_removal(std::move(sandbox), std::move(why));
+  co_await finish_removal(std::move(sandbox), std::move(why), std::move(actor));
 }
 
 void Registry::remove_later(std::shared_ptr<Sandbox> sandbox, std::string why) {
   if (sandbox->state() == State::deleting || sandbox->state() == State::gone) return;
   sandbox->set_state(State::deleting);
-  tasks_.spawn("remove a sandbox", finish_removal(std::move(sandbox), std::move(why)));
+  tasks_.spawn("remove a sandbox", finish_removal(std::move(sandbox), std::move(why), {}));
 }
 
-async::Task<> Registry::finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why) {
+async::Task<> Registry::finish_removal(std::shared_ptr<Sandbox> sandbox, std::string why, journal::Actor actor) {
   // If this cannot be written the row still says "running", and a restart in this moment finds the sandbox gone.
   const bool written = sandbox->purpose() == Purpose::named;
   if (written) [[maybe_unused]]
@@ -81,7 +81,7 @@ async::Task<> Registry::finish_removal(std::shared_ptr<Sandbox> sandbox, std::st
   sandbox->changed().notify_all();
   if (why != "failed") {
     ++counters_.deleted;
-    publish("deleted", *sandbox, fmt::format(R"({{"why": "{}"}})", why));
+    publish("deleted", *sandbox, fmt::format(R"({{"why": "{}"}})", why), actor);
   }
 }
 

@@ -65,6 +65,14 @@ void Sandbox::note(std::string_view words, std::string_view fields) const {
                             log_value(record_.row.tenant), fields.empty() ? "" : " ", fields));
 }
 
+journal::Subject Sandbox::subject() const {
+  return {.sandbox = record_.row.id, .name = record_.row.name, .tenant = record_.row.tenant};
+}
+
+std::shared_ptr<journal::Entry> Sandbox::begin_act(const journal::Actor& actor, journal::Act act) const {
+  return actor.door.empty() ? nullptr : context_.journal.begin(subject(), actor, std::move(act));
+}
+
 Sandbox::Activity::Activity(std::shared_ptr<Sandbox> sandbox) : sandbox_(std::move(sandbox)) {
   ++sandbox_->active_;
 }

@@ -44,6 +44,11 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   // Says in the log what happened to it, or to something in it: words, then fields.
   void note(std::string_view words, std::string_view fields = {}) const;
 
+  // Writes into the journal that something is being done in it. Null for what the server itself does (an actor without
+  // a door), and while the journal is switched off.
+  [[nodiscard]] std::shared_ptr<journal::Entry> begin_act(const journal::Actor& actor, journal::Act act) const;
+  [[nodiscard]] journal::Subject subject() const;
+
   // An activity keeps the sandbox from expiring while it lasts, and renews its TTL at the end. A sandbox that is not
   // renewable (SandboxRow::renewal) expires when it was said to.
   class Activity {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "async/task_group.hpp"
+#include "journal/journal.hpp"
 #include "sandbox/keeper_client.hpp"
 #include "store/store.hpp"
 #include "templates/templates.hpp"
@@ -52,6 +53,7 @@ struct SandboxContext {
   KeeperClient& keeper;
   store::Store& store;
   templates::Templates& templates;
+  journal::Journal& journal;
   int run_dir;  // directory of the control sockets on which inits listen
   PythonStarts pythons = {};
   ZygoteGroups zygotes = ZygoteGroups();

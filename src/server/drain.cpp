@@ -40,6 +40,7 @@ Task<bool> Drain::run() {
   co_await wait_for_work();
   co_await stop_work();
   const bool ended = co_await end_sandboxes();
+  services_.registry.journal().close();
   services_.log.info(fmt::format("stopped kept={}", services_.registry.size()));
   co_await services_.server.stop();
   co_return ended;

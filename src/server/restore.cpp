@@ -59,6 +59,7 @@ Task<> restore(Services& services, keeper::KeeperLink keeper) {
   co_await services.networks.restore();
   services.store->set_patience(kPatience);
   services.jobs.adopt();  // executions whose processes were found alive go on
+  services.registry.journal().end_unfinished();
   services.tasks.spawn("sweep templates", sweep_templates(services));
   services.registry.pool().open(pool_options(*services.config()));
   watch_pool(services);

@@ -73,6 +73,16 @@ void describe_metrics(Services& services) {
                 [&services] { return services.installs.running(); });
   metrics.watch("cove_installs_waiting", "Installs of packages that wait for their turn",
                 [&services] { return services.installs.waiting(); });
+  metrics.watch("cove_networks", "Sandboxes that have a way out",
+                [&services] { return static_cast<double>(services.networks.open_networks()); });
+  const auto& network = services.networks.counters();
+  total("cove_network_allowed_total", "Names and connections of sandboxes that were allowed", network.allowed);
+  total("cove_network_denied_total", "Names and connections of sandboxes that were denied", network.denied);
+  total("cove_network_bytes_in_total", "Bytes that sandboxes received from outside, of connections that are over",
+        network.bytes_in);
+  total("cove_network_bytes_out_total", "Bytes that sandboxes sent outside, of connections that are over",
+        network.bytes_out);
+  total("cove_network_records_lost_total", "Decisions that came too fast to be written down", network.lost);
   metrics.watch("cove_tool_servers", "Tool servers that are registered in sandboxes",
                 [&services] { return static_cast<double>(services.tools.servers()); });
   metrics.watch("cove_tool_calls_running", "Calls of tools that run",
@@ -106,6 +116,15 @@ void describe_metrics(Services& services) {
                 [&services] { return static_cast<double>(services.store->events().kept().value_or(0)); });
   total("cove_events_evicted_total", "Lifecycle events forgotten because of a bound",
         services.store->events().evicted());
+  metrics.watch("cove_journal_acts", "Acts that the journal keeps", [&services] {
+    return static_cast<double>(services.store->activity().kept().value_or(Amount()).count);
+  });
+  metrics.watch("cove_journal_bytes", "Bytes of acts that the journal keeps", [&services] {
+    return static_cast<double>(services.store->activity().kept().value_or(Amount()).bytes);
+  });
+  total("cove_journal_evicted_total", "Acts forgotten because of a bound", services.store->activity().evicted());
+  total("cove_journal_dropped_total", "Acts lost because the database could not be written",
+        services.registry.journal().dropped());
   metrics.watch("cove_mcp_replay_streams", "MCP event streams that can be asked for again",
                 [&services] { return static_cast<double>(services.mcp_endpoint.replay().held().count); });
   metrics.watch("cove_mcp_replay_bytes", "Bytes of MCP event streams that can be asked for again",

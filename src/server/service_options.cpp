@@ -199,6 +199,10 @@ void set_bounds(const config::Config& config, store::Store& store, sandbox::Regi
   events.tenant.count = config.events.tenant_count;
   events.all.count = config.events.max_count;
   store.events().set_bounds(events);
+  const auto& journal = config.journal;
+  store.activity().set_bounds({.tenant = {.count = journal.tenant_count, .bytes = journal.tenant_bytes},
+                               .all = {.count = journal.max_count, .bytes = journal.max_bytes}});
+  registry.journal().set({.enabled = journal.enabled, .repeat_bytes = journal.act_bytes});
   UsageBounds recent;
   recent.tenant.bytes = config.exec.tenant_recent_bytes;
   recent.all.bytes = config.exec.max_recent_bytes;

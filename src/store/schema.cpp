@@ -234,6 +234,37 @@ ALTER TABLE sandboxes ADD COLUMN directory TEXT NOT NULL DEFAULT '/workspace';
     R"(
 ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';
 )",
+    // The journal: what was done in sandboxes, by whom, and how it ended. Outlives the sandboxes.
+    R"(
+CREATE TABLE activity (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at_unix_ms INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  sandbox TEXT NOT NULL,
+  sandbox_name TEXT NOT NULL,
+  door TEXT NOT NULL,
+  client TEXT NOT NULL,
+  key_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  summary TEXT NOT NULL,
+  reference TEXT NOT NULL,
+  detail_json TEXT NOT NULL,
+  duration_ms INTEGER,
+  outcome TEXT NOT NULL,
+  good INTEGER NOT NULL,
+  result_json TEXT NOT NULL,
+  repeat TEXT NOT NULL,
+  size_bytes INTEGER NOT NULL
+);
+CREATE INDEX activity_of_tenant ON activity (tenant, seq);
+CREATE INDEX activity_of_sandbox ON activity (sandbox, seq);
+CREATE INDEX activity_of_name ON activity (tenant, sandbox_name, seq);
+CREATE INDEX activity_unfinished ON activity (seq) WHERE duration_ms IS NULL;
+CREATE TABLE activity_gaps (
+  tenant TEXT PRIMARY KEY,
+  lost_seq INTEGER NOT NULL
+) WITHOUT ROWID;
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "store/activity_table.hpp"
 #include "store/callback_table.hpp"
 #include "store/database.hpp"
 #include "store/event_table.hpp"
@@ -48,6 +49,7 @@ class Store {
   CallbackTable& callbacks() { return callbacks_; }
   TemplateTable& templates() { return templates_; }
   NotebookTable& notebooks() { return notebooks_; }
+  ActivityTable& activity() { return activity_; }
   // For secrets in rows, sealed and opened with the id of the row.
   SecretBox& secrets() { return secrets_; }
 
@@ -80,6 +82,7 @@ class Store {
   CallbackTable callbacks_;
   TemplateTable templates_;
   NotebookTable notebooks_;
+  ActivityTable activity_;
   SecretBox secrets_;
   std::string warning_;
   bool keys_may_be_lost_ = false;

@@ -25,6 +25,8 @@ struct NetworkTarget {
 };
 
 inline constexpr std::size_t kMaxNetworkTargets = 1024;
+// Where the proxy listens, on the sandbox's loopback.
+inline constexpr std::uint16_t kProxyPort = 3128;
 
 enum class NetworkSockets : std::uint32_t { none, wanted };
 enum class NetworkDns : std::uint32_t { own_address, every_address };
@@ -39,10 +41,11 @@ struct NetworkOrder {
 };
 
 // The descriptors beside it, in this order: relay over IPv4 and IPv6 (left out where the kernel has none), DNS over UDP
-// and TCP.
+// and TCP, proxy (left out where its port is taken).
 struct NetworkAnswer {
   std::uint32_t done = 0;
   std::uint32_t has_relay6 = 0;
+  std::uint32_t has_proxy = 0;
   std::int32_t sys_errno = 0;
   Errc code = Errc::io;
   char message[200] = {};

@@ -122,9 +122,11 @@ def test_a_restart_forgets_variables_and_keeps_files_and_environment(server, ker
 
 def test_an_interrupt_ends_a_loop_and_a_sleep_and_leaves_the_state(server, kernel):
     with JupyterSocket(server, kernel) as line:
-        for code in ("while True: a = 5", "import time; b = 6; time.sleep(60)"):
+        for code in ("a = 5; print('on', flush=True)\nwhile True: pass", "import time; b = 6; print('on', flush=True); time.sleep(60)"):
             request = line.send("execute_request", {"code": code})
-            assert wait_until(lambda: server.get(f"/api/kernels/{kernel}").json["execution_state"] == "busy")
+            while line.next()["msg_type"] != "stream":
+                pass
+            assert server.get(f"/api/kernels/{kernel}").json["execution_state"] == "busy"
             assert server.post(f"/api/kernels/{kernel}/interrupt", {"kernel_id": kernel}).status == 204
             assert line.until_idle(request).reply["ename"] == "KeyboardInterrupt"
         assert line.execute("a, b").result == ["(5, 6)"]

@@ -175,3 +175,66 @@ def test_tenants_may_not_list_private_addresses(names):
 def test_NW_24_bad_policies_are_refused_by_field(served, policy, field):
     answer = served.put(f"/v1/sandboxes/{new_id()}", {"network": policy})
     assert answer.status == 400 and field in str(answer.json), answer
+
+
+def test_the_log_names_the_sandbox_and_counts_bytes(served, web):
+    box = served.create(network={"allow": ["ok.test", "127.0.0.1"]})
+    assert fetch(served, box, "ok.test", web.port) == "hello"
+    assert wait_until(lambda: records(served, box, event="closed"))
+    (closed,) = records(served, box, event="closed")
+    assert (closed["sandbox"], closed["name"], closed["address"], closed["port"]) == (box, "ok.test", "127.0.0.1", web.port)
+    assert closed["verdict"] == "allowed" and closed["rule"] and closed["bytes_out"] > 20 and closed["bytes_in"] > 50, closed
+
+
+def test_the_log_can_be_followed(served, web):
+    box = served.create(network={"allow": ["ok.test", "127.0.0.1"]})
+    with served.sse(f"/v1/sandboxes/{box}/network/log", headers={"Accept": "text/event-stream"}) as stream:
+        assert fetch(served, box, "ok.test", web.port) == "hello"
+        fetch(served, box, "other.test", web.port)
+        seen = []
+        while not any(one["name"] == "other.test" for one in seen):
+            event = stream.next()
+            seen.append(event["data"] if isinstance(event, dict) else event)
+        assert [one["name"] for one in seen if one["event"] == "closed"] == ["ok.test"], seen
+        assert [one["number"] for one in seen] == sorted(one["number"] for one in seen)
+
+
+def test_metrics_count_decisions_and_bytes(served, web):
+    def figure(name):
+        line = [line for line in served.get("/metrics").body.decode().splitlines() if line.startswith(name + " ")]
+        return float(line[0].split()[1])
+    before = {name: figure(f"cove_network_{name}_total") for name in ("allowed", "denied", "bytes_in", "bytes_out")}
+    box = served.create(network={"allow": ["ok.test", "127.0.0.1"]})
+    fetch(served, box, "ok.test", web.port)
+    fetch(served, box, "other.test", web.port)
+    assert wait_until(lambda: all(figure(f"cove_network_{name}_total") > value for name, value in before.items()))
+    assert figure("cove_networks") >= 1
+
+
+def test_learning_proposes_what_was_used(served, web):
+    box = served.create(network={"allow": ["127.0.0.1"], "learn": True})
+    assert fetch(served, box, "ok.test", web.port) == "hello"
+    assert served.get(f"/v1/sandboxes/{box}/network").json["proposed"] == [f"ok.test:{web.port}"]
+
+
+def test_a_server_of_the_workspace_api_that_allows_network(web):
+    code = "import socket\ndef handler(event):\n    try:\n        return socket.gethostbyname('ok.test')\n    except OSError as error:\n        return str(error)"
+    for value, wanted in (("true", "198.18."), ("false", "Name or service not known")):
+        with NameServer(ok_test=["192.0.2.1"]) as names, Server("--resolver", names.address, env={"SANDBOX_ALLOW_NETWORK": value}) as server:
+            said = server.post("/workspace/se/v2/execute_code", {"handler_code": code, "event": {}})
+            assert wanted in str(said.json), (value, said)
+
+
+def test_kernels_of_jupyter_clients_ask_by_a_variable(served):
+    def policy(**env):
+        made = served.post("/api/kernels", {"name": "python3", "env": env})
+        assert made.status == 201, made
+        boxes = [one["id"] for one in served.get("/v1/sandboxes").json["sandboxes"] if one["id"].startswith("jupyter-")]
+        found = [served.get(f"/v1/sandboxes/{one}/network").json for one in boxes]
+        served.delete(f"/api/kernels/{made.json['id']}")
+        return found[-1]
+    assert policy()["mode"] == "none"
+    assert policy(KERNEL_NETWORK="public")["mode"] == "public"
+    assert policy(KERNEL_NETWORK="ok.test:443,*.ok.test")["allow"] == ["ok.test:443", "*.ok.test"]
+    refused = served.post("/api/kernels", {"name": "python3", "env": {"KERNEL_NETWORK": "http://x"}})
+    assert refused.status == 400 and "KERNEL_NETWORK" in str(refused.json), refused

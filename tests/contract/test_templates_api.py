@@ -321,7 +321,7 @@ def test_tp_nothing_of_the_host_or_of_another_template_is_seen(server, sandbox, 
     assert server.out(sandbox, "ls /t /r 2>&1 || true").count("No such file") == 2
     # Of apt's way to its packages nothing stays, nor of who the host is.
     assert server.out(sandbox, "ls -d /etc/apt /var/lib/dpkg /var/cache/apt /var/lib/apt 2>/dev/null || true") == ""
-    assert server.out(sandbox, "cat /etc/hostname /etc/machine-id /etc/resolv.conf") == "cove\nc07ec07ec07ec07ec07ec07ec07ec07e\n"
+    assert server.out(sandbox, "cat /etc/hostname /etc/machine-id /etc/resolv.conf") == "cove\nc07ec07ec07ec07ec07ec07ec07ec07e\nnameserver 127.0.0.1\noptions timeout:5 attempts:1\n"
     assert server.sh(sandbox, "cat /etc/shadow")["exitCode"] != 0
 
 

@@ -127,7 +127,8 @@ def test_the_main_block_of_a_handler_does_not_run(server):
 
 def test_the_variables_of_such_servers(fresh_server):
     server = fresh_server(env={"SANDBOX_CPU_QUOTA": "1", "SANDBOX_MEMORY_LIMIT": "65536", "SANDBOX_ALLOW_NETWORK": "True", "SANDBOX_TIMEOUT_SECONDS": "2", "SANDBOX_MAX_USER_PROGRESS": "4", "SANDBOX_POOL_SIZE": "1", "log_level": "DEBUG"})
-    assert "workspace.network" in server.log and "no network" in server.log
+    said = handled(server, "import socket\ndef handler(event):\n    return socket.gethostbyname('some.test')", {})
+    assert said["result"].startswith("198.18."), "there is a network, which answers names by itself"
     said = handled(server, "def handler(event):\n    return bytearray(80_000_000)", {})
     assert said["exit_code"] == 137, "65536 KB of real memory"
     code = "import threading, time\ndef handler(event):\n    made = 0\n    try:\n        for _ in range(20):\n            threading.Thread(target=time.sleep, args=(5,), daemon=True).start(); made += 1\n    except RuntimeError:\n        pass\n    return made"

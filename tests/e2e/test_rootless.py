@@ -8,7 +8,9 @@ import tempfile
 
 import pytest
 from conftest import COVE, cove, leaving_nothing, new_marker, processes_with, wait_until
+from names import NameServer
 from server import Server, at
+from web import Web
 
 NOBODY = 65534
 
@@ -130,3 +132,16 @@ def test_templates_cannot_be_built_with_one_user_id_for_everything(ordinary, deg
             refused = server.post("/v1/templates", {"name": "x", "packages": ["python3"]})
             assert (refused.status, refused.code) == (501, "unsupported") and "/etc/subuid" in refused.json["error"]
             assert [one["name"] for one in server.get("/v1/templates").json["templates"]] == ["host"]
+
+
+def test_the_way_out_works_without_root_too(ordinary):
+    with Web() as web, NameServer(ok_test=["127.0.0.1"]) as names:
+        listed = ("run", "--allow-degraded", "--quiet", "--resolver", names.address, "--allow", f"ok.test:{web.port}", "--allow", "127.0.0.1")
+        run = ordinary(*listed, "--", "curl", "-sS", f"http://ok.test:{web.port}/")
+        assert (run.status, run.out) == (0, "hello"), run.err
+        run = ordinary(*listed, "--", "curl", "-sS", "-x", "http://127.0.0.1:3128", f"http://ok.test:{web.port}/")
+        assert (run.status, run.out) == (0, "hello"), run.err
+        run = ordinary(*listed, "-c", f"import socket; socket.create_connection(('other.test', {web.port}))")
+        assert run.status == 1 and "Network is unreachable" in run.err, run.err
+        run = ordinary(*listed, "-c", "import socket; socket.create_connection(('203.0.113.7', 443))")
+        assert run.status == 1 and "Network is unreachable" in run.err, run.err

@@ -1,7 +1,9 @@
 """Kernels: what is asked of them beside running cells, how they are interrupted, and how they end."""
 import os
+import pathlib
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -300,6 +302,36 @@ def test_an_interrupt_ends(shared, code):
     assert events.error == "KeyboardInterrupt" and events.reply["ename"] == "KeyboardInterrupt" and events.reply["status"] == "error"
     assert "cove_runtime" not in "".join(events.reply["traceback"])
     assert shared.execute("n >= 5").result == "True"
+
+
+def test_an_interrupt_right_behind_the_first_word_is_not_lost(kernel):
+    for _ in range(300):
+        asked = kernel.ask("execute", code="print('in')\nwhile True: pass")
+        while "in\n" not in str(kernel.receive()["content"].get("text", "")):
+            pass
+        kernel.interrupt()
+        assert kernel.replies(asked)[-1]["content"]["ename"] == "KeyboardInterrupt"
+
+
+TAIL = """
+from signal import raise_signal
+from cove_runtime.interrupts import Interrupts
+interrupts, log = Interrupts(), []
+def early(): raise_signal(2); interrupts.hold(); log.append('whole'); interrupts.release(); log.append('behind')
+def late(): interrupts.hold(); interrupts.release(); raise_signal(2); log.append('behind')
+interrupts.install()
+interrupts.allowed = True
+for shielded in (early, late):
+    interrupts.shield(shielded.__code__)
+    try: shielded()
+    except KeyboardInterrupt: log.append(shielded.__name__)
+print(log)
+"""
+
+
+def test_an_interrupt_waits_before_a_message_and_strikes_behind_it():
+    run = subprocess.run(["/usr/bin/python3", "-c", TAIL], env={"PYTHONPATH": str(pathlib.Path(__file__).parents[2] / "runtime/python")}, capture_output=True, text=True, timeout=60)
+    assert run.stdout.strip() == "['whole', 'early', 'late']", run
 
 
 def test_an_interrupt_before_the_first_line_of_a_cell_that_was_announced_is_not_lost(kernel):

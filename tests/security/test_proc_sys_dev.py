@@ -145,7 +145,7 @@ def test_PR_15_what_identifies_the_machine_is_made_up_or_absent():
     identity = report["identity"]
     assert identity["hostname"] == identity["nodename"] == "cove"
     assert identity["machine_id"] == "c07e" * 8 + "\n" and identity["timezone"] == "Etc/UTC\n"
-    assert identity["resolv"] == "" and identity["hosts"] == "127.0.0.1 localhost cove\n::1 localhost cove\n"
+    assert identity["resolv"] == "nameserver 127.0.0.1\noptions timeout:5 attempts:1\n" and identity["hosts"] == "127.0.0.1 localhost cove\n::1 localhost cove\n"
     assert [line.split(":")[0] for line in identity["passwd"].splitlines()] == ["root", "cove", "nobody"]
     assert report["mac"]["addresses"] == {"lo": "000000000000"}
     assert set(report.under("linkable:").values()) == ABSENT

@@ -1,6 +1,8 @@
 """SIGINT: KeyboardInterrupt where the user's code runs, nothing anywhere else."""
 import _signal  # without the enumerations around it
 import _thread
+import dis
+import sys
 
 from .own import builtins as __builtins__  # noqa: F401
 
@@ -16,7 +18,7 @@ class Interrupts:
         self._held = 0
         self._waiting = False
         self.main = _get_ident()
-        self._shielded = {Interrupts.hold.__code__}
+        self._shielded = {Interrupts.hold.__code__: sys.maxsize}
         self._handler = self._arrived
 
     def install(self):
@@ -43,14 +45,15 @@ class Interrupts:
         if not self.allowed:
             self._early = self._expected
             return
-        if self._held or frame.f_code in self._shielded:
+        if self._held or frame.f_lasti <= self._shielded.get(frame.f_code, -1):
             self._waiting = True
             return
         raise KeyboardInterrupt
 
     def shield(self, code):
-        """A function that begins with hold(): an interrupt between its call and that waits too."""
-        self._shielded.add(code)
+        """A function that begins with hold(): an interrupt between its call and that waits too. One that comes behind release() does not:
+        nobody would remember it."""
+        self._shielded[code] = next(step.offset for step in dis.get_instructions(code) if step.opname.startswith("CALL"))
 
     def hold(self):
         """From here to release() nothing is torn apart: a message half sent would spoil all that follow."""

@@ -11,6 +11,7 @@
 #include "cli/client/completion_command.hpp"
 #include "cli/client/execution_commands.hpp"
 #include "cli/client/forward_command.hpp"
+#include "cli/client/journal_commands.hpp"
 #include "cli/client/kernel_commands.hpp"
 #include "cli/client/network_command.hpp"
 #include "cli/client/process_commands.hpp"
@@ -82,6 +83,7 @@ void add_client_commands(App& app, Commands& commands) {
   add_process_commands(app, commands);
   add_forward_command(app, commands);
   add_network_command(app, commands);
+  add_journal_commands(app, commands);
   add_kernel_commands(app, commands);
   add_execution_commands(app, commands);
   add_template_commands(app, commands);

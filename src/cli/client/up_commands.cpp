@@ -6,6 +6,7 @@
 #include "cli/client/binds.hpp"
 #include "cli/client/client_options.hpp"
 #include "cli/client/limit_options.hpp"
+#include "cli/client/network_options.hpp"
 #include "cli/console.hpp"
 
 namespace cove::cli {
@@ -20,6 +21,7 @@ struct UpArguments : ClientOptions {
   std::string kind, name, ttl = "24h", from;
   std::uint32_t executor_port = 0, resource_port = 0;
   LimitOptions limits;
+  NetworkOptions network;
   Words environment, binds;
 };
 
@@ -35,6 +37,9 @@ Result<json::object> body_of(const UpArguments& arguments) {
   if (!ttl) return fail(Errc::invalid, fmt::format("--ttl: {}", ttl.error().message));
   body["ttlSeconds"] = std::chrono::ceil<std::chrono::seconds>(*ttl).count();
   COVE_CHECK(set_limits(body, arguments.limits));
+  if (arguments.network.given()) {
+    COVE_TRY(body["network"], policy_of(arguments.network));
+  }
   COVE_TRY(auto environment, pairs("--env", arguments.environment));
   // Modules beside the program are found from every directory.
   if (!environment.contains("PYTHONPATH")) environment["PYTHONPATH"] = kRoot;
@@ -167,9 +172,11 @@ void add_up_commands(App& app, Commands& commands) {
     command->add_option("--ttl", a->ttl, "Time to live while unused")->capture_default_str();
     command->add_option("--template", a->from, "Template to start from (see cove template list)");
     describe(*command, a->limits);
+    describe(*command, a->network);
     command->footer(
         "The sandbox works in /app. A bind is a copy: what changed in it is copied back by cove down, files that were\n"
         "deleted are not deleted here, and cove rm copies nothing. The ports are on the server's 127.0.0.1.\n"
+        "What init_firewall would allow is listed by --allow, and changed later by cove network.\n"
         "Examples:\n  cove up ipybox --name demo\n  cove up ipybox --name demo --executor-port 8888 --resource-port "
         "8900 "
         "--bind ./data:data");

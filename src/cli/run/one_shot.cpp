@@ -328,6 +328,13 @@ Result<ProcessEnd> OneShot::run(const wire::Spawn& spawn, Feed& feed,
   return current.end;
 }
 
+Result<> OneShot::order_network(UniqueFd order, UniqueFd answer) {
+  while (!keeper_answered_) COVE_CHECK(wait_once(nullptr, Clock::time_point::max()));
+  if (create_error_) return tl::unexpected<Error>(*create_error_);
+  return keeper_->send({.verb = wire::KeeperVerb::network, .serial = 3, .id = id_},
+                       sys::descriptors(std::move(order), std::move(answer)));
+}
+
 Result<wire::KeeperReply> OneShot::destroy() {
   const wire::KeeperRequest request{.verb = wire::KeeperVerb::destroy, .serial = 2, .id = id_};
   COVE_CHECK(keeper_->send(request));

@@ -64,6 +64,10 @@ class OneShot {
 
   // Runs a process to its end, to the deadline, or until a limit ends it. Errc when the sandbox could not be made.
   Result<ProcessEnd> run(const wire::Spawn& spawn, Feed& feed, std::optional<std::chrono::milliseconds> timeout);
+  // Has the keeper change the ways out of its network (wire/network_records.hpp). Waits until the sandbox is made; the
+  // answer comes over the socket.
+  Result<> order_network(UniqueFd order, UniqueFd answer);
+  [[nodiscard]] const SandboxId& id() const { return id_; }
   // Ends every process inside; the sandbox itself stays.
   void kill_everything() { link_.kill_everything(); }
   // Waits until nothing of the sandbox is left. What the kernel counted over its whole life.

@@ -14,6 +14,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/run/file_transfer.hpp"
 #include "cli/run/one_shot.hpp"
+#include "cli/run/run_network.hpp"
 #include "cli/run/run_report.hpp"
 #include "cli/run/template_root.hpp"
 #include "config/languages.hpp"
@@ -206,6 +207,12 @@ Attempt<RunReport> Run::attempt() {
 
   // Until here a signal simply ends us; from here on there is something to take down first.
   block_cancel_signals();
+  std::optional<RunNetwork> network;
+  if (options_.network.mode != egress::Mode::none) {
+    auto started = RunNetwork::start(options_.resolver);
+    if (!started) return tl::unexpected(trouble(started.error()));
+    network.emplace(std::move(*started));
+  }
   auto keeper = keeper::Keeper::start({.state_dir = options_.state_dir});
   if (!keeper) return tl::unexpected(trouble(keeper.error()));
   RunReport report;
@@ -225,6 +232,10 @@ Attempt<RunReport> Run::attempt() {
                        .terminal = options_.terminal ? wire::SandboxTerminal::available : wire::SandboxTerminal::none,
                        .root = from_.number});
   if (!shot) return tl::unexpected(trouble(shot.error()));
+  if (network) {
+    if (auto opened = network->open(*shot, options_.network); !opened)
+      return tl::unexpected(Trouble{.message = fmt::format("--net: {}", opened.error().message)});
+  }
   for (const auto& file : options_.files) {
     auto copied = put_tree(*shot, file);
     if (!copied && shot->cancel_signal() != 0)
@@ -267,6 +278,7 @@ Attempt<RunReport> Run::attempt() {
   auto gone = shot->destroy();
   if (!gone) return tl::unexpected(trouble(gone.error()));
   report.counted = *gone;
+  if (network) report.refused = network->refused();
   return report;
 }
 

@@ -123,7 +123,25 @@ void describe(App& command, RunArguments& arguments) {
                         "Bytes kept of stdout and of stderr; more is dropped and counted")
             ->capture_default_str(),
         "Limits");
-  group(command.add_option("--net", arguments.network, "Network: none")->capture_default_str(), "Isolation");
+  group(command.add_option("--net", arguments.network,
+                           "Way out: none, allow (what --allow lists) or public (every public address); none, or allow "
+                           "with --allow"),
+        "Network");
+  group(command
+            .add_option("--allow", arguments.allow,
+                        "Name, address or network that may be connected to, such as example.com:443, *.example.com or "
+                        "192.0.2.0/24; may be given again")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false),
+        "Network");
+  group(command.add_option("--deny", arguments.deny, "The same for what may not, whatever else allows it")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false),
+        "Network");
+  group(command.add_option("--resolver", arguments.resolver, "Name server, as ADDRESS[:PORT] (default: the system's)"),
+        "Network");
   group(command
             .add_option("--template", arguments.template_name,
                         "What it starts from: host, or a template that `cove template build` made")
@@ -146,8 +164,40 @@ void describe(App& command, RunArguments& arguments) {
       "  cove run -c 'print(6*7)'\n"
       "  cove run --memory 1Gi --timeout 2m --file data.csv --out plot.png:plot.png analyse.py data.csv\n"
       "  echo hello | cove run -- tr a-z A-Z\n"
+      "  cove run --allow example.com:443 -- curl -sS https://example.com/\n"
       "  cove run --json --lang javascript -c 'console.log(1)'");
 }
+
+namespace {
+
+Result<std::vector<egress::Target>> targets_of(std::string_view option, const std::vector<std::string>& texts) {
+  std::vector<egress::Target> targets;
+  for (const auto& text : texts) {
+    auto target = egress::parse_target(text);
+    if (!target) return fail(Errc::invalid, fmt::format("{} {}: {}", option, text, target.error().message));
+    targets.push_back(std::move(*target));
+  }
+  return targets;
+}
+
+// Whoever runs a command on this machine may let it reach whatever they reach themselves.
+Result<egress::Policy> network_of(const RunArguments& arguments) {
+  egress::Policy policy;
+  COVE_TRY(policy.allow, targets_of("--allow", arguments.allow));
+  COVE_TRY(policy.deny, targets_of("--deny", arguments.deny));
+  const auto& mode = arguments.network;
+  if (mode == "allow" || (mode.empty() && !policy.allow.empty()))
+    policy.mode = egress::Mode::allow;
+  else if (mode == "public")
+    policy.mode = egress::Mode::open;
+  else if (!mode.empty() && mode != "none")
+    return fail(Errc::invalid, fmt::format("--net: '{}' must be none, allow or public", mode));
+  if (policy.mode == egress::Mode::none && !policy.allow.empty())
+    return fail(Errc::invalid, "--allow: contradicts --net none");
+  return policy;
+}
+
+}  // namespace
 
 Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::string> words, bool is_command) {
   RunOptions options;
@@ -199,8 +249,8 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
     COVE_TRY(auto file, file_out(options.workdir, text));
     options.outs.push_back(std::move(file));
   }
-  if (arguments.network != "none")
-    return fail(Errc::unsupported, fmt::format("--net: '{}' is not available; only none is", arguments.network));
+  COVE_TRY(options.network, network_of(arguments));
+  options.resolver = arguments.resolver;
   options.template_name = arguments.template_name;
   options.standard_input = arguments.standard_input.empty() ? "inherit" : arguments.standard_input;
   options.state_dir = arguments.state_dir.empty() ? host::default_state_dir() : arguments.state_dir;

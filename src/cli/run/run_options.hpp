@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "cli/arguments.hpp"
+#include "egress/policy.hpp"
 #include "jail/plan.hpp"
 
 namespace cove::cli {
@@ -34,6 +35,8 @@ struct RunOptions {
   std::string standard_input = "inherit";  // inherit, none, or a host file
   std::string template_name = "host";
   std::string state_dir;
+  egress::Policy network;
+  std::string resolver;  // "": the system's
   bool json = false;
   bool quiet = false;
   bool terminal = false;
@@ -55,7 +58,10 @@ struct RunArguments {
   std::vector<std::string> outs;
   std::string workdir = "/workspace";
   std::string standard_input = "inherit";
-  std::string network = "none";
+  std::string network;
+  std::vector<std::string> allow;
+  std::vector<std::string> deny;
+  std::string resolver;
   std::string template_name = "host";
   std::string state_dir;
   bool json = false;

@@ -62,7 +62,7 @@ json::object isolation_of(const RunReport& report, const RunOptions& options) {
       {"cgroup", sys::name_of(enforcement.cgroup)},
       {"seccomp", fmt::format("default-{:016x}", sys::default_seccomp_hash())},
       {"landlock", enforcement.landlock_abi},
-      {"network", "none"},
+      {"network", egress::word_of(options.network.mode)},
       {"template", options.template_name},
       {"degraded", degraded},
   };
@@ -108,6 +108,9 @@ void print_lines(guest::Reason reason, const RunReport& report, const RunOptions
   }
   if (options.quiet) return;
   if (const auto line = line_for(reason, report, options); !line.empty()) tell("{}", line);
+  if (!report.refused.empty())
+    tell("the network policy (mode {}) refused {}; --allow HOST:PORT allows it", egress::word_of(options.network.mode),
+         printable(fmt::format("{}", fmt::join(report.refused, ", "))));
   if (report.end.undelivered > 0)
     tell("{} bytes of output were not read by anyone and are lost", report.end.undelivered);
   if (!report.end.exited) return;
@@ -153,6 +156,7 @@ int publish(const RunReport& report, const RunOptions& options) {
   const auto note = line_for(reason, report, options);
   object["note"] = note.empty() ? json::value(nullptr) : json::value(note);
   object["limits"] = limits_of(options);
+  if (options.network.mode != egress::Mode::none) object["refused"] = json::value_from(report.refused);
   object["isolation"] = isolation_of(report, options);
   if (!report.outs.empty()) {
     json::array outs;

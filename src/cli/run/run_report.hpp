@@ -29,6 +29,7 @@ struct RunReport {
   std::string err;
   std::vector<CopiedOut> outs;
   wire::KeeperReply counted;
+  std::vector<std::string> refused;  // by the network policy, as HOST or HOST:PORT
   int uid = -1;
 };
 

@@ -60,7 +60,7 @@ std::vector<Route> routes() {
 void add_routes(http::Router& router, Services& services) {
   for (const auto* path : {"/health", "/ready", "/v1/execute", "/v1/files", "/v1/sessions"})
     router.set_dialect(path, in_their_words);
-  http::add_routes(router, routes(), services);
+  http::add_routes(router, routes(), services, "execute");
 }
 
 }  // namespace cove::doors::execute

@@ -33,6 +33,7 @@ Task<std::shared_ptr<sandbox::Sandbox>> find_session(Services& services, const h
 Task<Result<sandbox::Lease>> make_session(Services& services, Principal principal, std::chrono::milliseconds ttl) {
   sandbox::CreateRequest request;
   request.tenant = principal.tenant;
+  request.actor = journal::actor_of(principal);
   request.name = session_name();
   request.limits = limits_of(*services.config());
   request.ttl = ttl;
@@ -108,7 +109,7 @@ Task<Answer> bash(Services& services, http::Exchange& exchange) {
 Task<Answer> remove(Services& services, http::Exchange& exchange) {
   const auto session = co_await find_session(services, exchange.request());
   if (!session) co_return not_found(exchange.request().param("session_id"));
-  co_await services.registry.remove(session, "deleted");
+  co_await services.registry.remove(session, "deleted", journal::actor_of(exchange.request().principal));
   co_return http::no_content();
 }
 

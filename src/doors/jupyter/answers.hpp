@@ -6,6 +6,7 @@
 #include <string>
 
 #include "doors/jupyter/door.hpp"
+#include "egress/policy.hpp"
 #include "http/response.hpp"
 
 namespace cove::doors::jupyter {
@@ -39,8 +40,9 @@ boost::json::object to_json(const Services& services, const NamedKernel& named);
 // What a client asks for when it starts a kernel.
 struct KernelWish {
   sandbox::KernelLanguage language = sandbox::KernelLanguage::python;
-  std::vector<std::string> variables = {};  // "K=V"
-  std::string id = {};                      // of the client's choice; "": none
+  std::vector<std::string> variables = {};     // "K=V"
+  std::string id = {};                         // of the client's choice; "": none
+  std::optional<egress::Policy> network = {};  // of a sandbox that is made for it
 };
 // `name`, `env` and `kernel_id` of the object.
 Result<KernelWish> parse_kernel(const Services& services, const boost::json::object& body);

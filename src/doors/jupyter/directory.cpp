@@ -89,15 +89,15 @@ Task<> Directory::remove_later(Directory& self, NamedKernel named) {
   co_await self.remove(std::move(named));
 }
 
-Task<> Directory::remove(NamedKernel named) {
+Task<> Directory::remove(NamedKernel named, journal::Actor actor) {
   if (const auto hub = hubs_.find(named.kernel.get()); hub != hubs_.end()) {
     const auto closing = hub->second;
     hubs_.erase(hub);
     closing->close();
   }
-  co_await core_.registry.kernels().remove(named.sandbox, named.kernel);
+  co_await core_.registry.kernels().remove(named.sandbox, named.kernel, actor);
   if (made_here(*named.sandbox) && core_.registry.kernels().of(*named.sandbox).empty())
-    co_await core_.registry.remove(named.sandbox, "deleted");
+    co_await core_.registry.remove(named.sandbox, "deleted", std::move(actor));
 }
 
 Task<> Directory::tidy() {

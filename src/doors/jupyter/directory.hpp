@@ -36,7 +36,7 @@ class Directory {
   // Null when nobody needed one.
   [[nodiscard]] std::shared_ptr<Hub> known_hub(const sandbox::Kernel& kernel) const;
   // Ends the kernel, and the sandbox that was made for it.
-  Task<> remove(NamedKernel named);
+  Task<> remove(NamedKernel named, journal::Actor actor = {});
   // The sandbox was made for a kernel of this API.
   static bool made_here(const sandbox::Sandbox& sandbox);
   static constexpr std::string_view kLabels = R"({"door": "jupyter"})";

@@ -37,7 +37,7 @@ std::vector<Route> routes() {
 
 void add_routes(http::Router& router, Services& services) {
   static const auto kRows = routes();
-  http::add_routes<Services>(router, kRows, services);
+  http::add_routes<Services>(router, kRows, services, "jupyter");
   router.set_dialect("/api", in_our_form);
   router.set_dialect("/kernelspecs", in_our_form);
   router.set_dialect("/v1/sandboxes/{}/jupyter", in_our_form);

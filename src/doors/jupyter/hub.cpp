@@ -105,12 +105,12 @@ Task<> Hub::on_death() {
   if (!closed_) close();
 }
 
-Task<Result<>> Hub::restart() {
+Task<Result<>> Hub::restart(journal::Actor actor) {
   const auto self = shared_from_this();
   if (kernel_->restarting()) co_return fail(Errc::conflict, "the kernel is already being restarted");
   publish_status({}, "restarting");
   abort_waiting();
-  const auto done = co_await kernel_->restart();
+  const auto done = co_await kernel_->restart(std::move(actor));
   restarts_ = 0;
   publish_status({}, done ? "idle" : "dead");
   last_activity_ = std::chrono::system_clock::now();

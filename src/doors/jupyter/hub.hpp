@@ -43,7 +43,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   // A message of a client's, and what it takes of the server's memory until it is answered.
   void receive(const std::shared_ptr<Client>& client, Message message, Budget::Charge charge);
   // A new interpreter. Requests that wait are answered as aborted.
-  Task<Result<>> restart();
+  Task<Result<>> restart(journal::Actor actor = {});
   // The kernel was deleted: clients are told, and their connections closed.
   void close();
 

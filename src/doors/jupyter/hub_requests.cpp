@@ -103,7 +103,7 @@ void Hub::serve_control(const Request& request) {
   const auto type = request.message.type();
   if (type == "kernel_info_request") return answer_at_once(request, kernel_info(*kernel_));
   if (type == "interrupt_request") {
-    const auto done = kernel_->interrupt();
+    const auto done = kernel_->interrupt(journal::actor_of(request.principal));
     return answer_at_once(request,
                           done ? json::object{{"status", "ok"}} : error_content("KernelError", done.error().message));
   }

@@ -1,10 +1,12 @@
 #include <array>
 
 #include "base/random_name.hpp"
+#include "base/text.hpp"
 #include "config/config.hpp"
 #include "doors/jupyter/answers.hpp"
 #include "doors/jupyter/specs.hpp"
 #include "json/fields.hpp"
+#include "network/requested.hpp"
 #include "run/workplace.hpp"
 #include "sandbox/lease.hpp"
 
@@ -42,14 +44,36 @@ Result<std::vector<std::string>> variables_in(const json::object& body, const co
   return variables;
 }
 
-Task<Result<sandbox::Lease>> make_sandbox(Services& services, Principal principal, bool warm) {
+// KERNEL_NETWORK: "none", "public", or what the sandbox may connect to, with commas in between.
+Result<std::optional<egress::Policy>> network_in(const std::vector<std::string>& variables) {
+  constexpr std::string_view kName = "KERNEL_NETWORK=";
+  const auto found = std::ranges::find_if(variables, [&](const auto& one) { return one.starts_with(kName); });
+  if (found == variables.end()) return std::nullopt;
+  const auto text = found->substr(kName.size());
+  json::value wanted(text);
+  if (text != "none" && text != "public") {
+    json::array allow;
+    for (std::string_view rest = text; !rest.empty();) allow.emplace_back(take_until(rest, ','));
+    wanted = json::object{{"mode", "allow"}, {"allow", std::move(allow)}};
+  }
+  COVE_TRY(auto policy, egress::parse_policy(wanted, "env.KERNEL_NETWORK"));
+  return std::optional(std::move(policy));
+}
+
+Task<Result<sandbox::Lease>> make_sandbox(Services& services, Principal principal, KernelWish wish) {
+  const bool warm = wish.language != sandbox::KernelLanguage::javascript;
   const auto config = services.config();
   sandbox::CreateRequest request;
   request.tenant = principal.tenant;
+  request.actor = journal::actor_of(principal);
   request.name = random_name("jupyter-");
   request.ttl = std::min(config->jupyter.kernel_ttl, config->sandbox.max_ttl);
   request.limits = run::default_limits(*config);
   request.labels_json = Directory::kLabels;
+  if (wish.network) {
+    COVE_CO_CHECK(network::may_have(services, principal, *wish.network));
+    request.network_json = network::text_of(*wish.network);
+  }
   if (warm && config->python.warm) request.content = sandbox::Pool::Content::kernel;
   const auto quotas = services.authority.allowance(principal).sandboxes;
   COVE_CO_TRY(auto made, co_await services.registry.ensure(std::move(request), quotas, sandbox::IfThere::refuse));
@@ -85,13 +109,13 @@ Task<Answer> get(Services& services, http::Exchange& exchange) {
 
 Task<Answer> remove(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto named, co_await find_kernel(services, exchange.request()));
-  co_await services.directory.remove(std::move(named));
+  co_await services.directory.remove(std::move(named), journal::actor_of(exchange.request().principal));
   co_return http::no_content();
 }
 
 Task<Answer> interrupt(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
-  COVE_CO_CHECK(named.kernel->interrupt());
+  COVE_CO_CHECK(named.kernel->interrupt(journal::actor_of(exchange.request().principal)));
   named.sandbox->touch();
   co_return http::no_content();
 }
@@ -100,7 +124,7 @@ Task<Answer> restart(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request()));
   const sandbox::Sandbox::Activity activity(named.sandbox);
   const auto hub = services.directory.hub(named);
-  COVE_CO_CHECK(co_await hub->restart());
+  COVE_CO_CHECK(co_await hub->restart(journal::actor_of(exchange.request().principal)));
   co_return http::json_response(200, to_json(services, named));
 }
 
@@ -126,6 +150,7 @@ Result<KernelWish> parse_kernel(const Services& services, const json::object& bo
     wish.language = *language;
   }
   COVE_TRY(wish.variables, variables_in(body, services.config->jupyter));
+  COVE_TRY(wish.network, network_in(wish.variables));
   COVE_TRY(const auto id, cove::json::text_field(body, "kernel_id"));
   if (id && !is_uuid(*id)) return fail(Errc::invalid, "kernel_id must be a UUID in lower case");
   wish.id = id.value_or("");
@@ -148,15 +173,19 @@ Task<Result<NamedKernel>> start_kernel(Services& services, http::Exchange& excha
   const auto reserved = services.reservations.try_take(tenant, std::string(kKernelName) + wish.id);
   if (!reserved || std::ranges::find(there, wish.id, &NamedKernel::id) != there.end())
     co_return fail(Errc::conflict, "a kernel with this kernel_id exists");
+  if (sandbox && wish.network)
+    co_return fail(Errc::invalid,
+                   "env.KERNEL_NETWORK is for a sandbox of the kernel's own; this one has a policy, which PUT "
+                   "/v1/sandboxes/{id}/network changes");
   std::optional<sandbox::Lease> made;
   if (!sandbox) {
-    COVE_CO_TRY(auto lease,
-                co_await make_sandbox(services, principal, wish.language != sandbox::KernelLanguage::javascript));
+    COVE_CO_TRY(auto lease, co_await make_sandbox(services, principal, wish));
     sandbox = lease.sandbox();
     made.emplace(std::move(lease));
   }
   const sandbox::Sandbox::Activity activity(sandbox);
-  sandbox::KernelOptions options{.language = wish.language, .variables = std::move(wish.variables)};
+  sandbox::KernelOptions options{
+      .language = wish.language, .variables = std::move(wish.variables), .actor = journal::actor_of(principal)};
   COVE_CO_TRY(const auto kernel, co_await services.registry.kernels().start(sandbox, std::move(options)));
   if (made) made->give_away();
   for (auto& named : services.directory.all(tenant, sandbox.get())) {

@@ -126,7 +126,7 @@ std::string end_text(const json::object& facts) {
 }
 
 json::object finished(ToolContext& context, const Call& call, const Session& session, const sandbox::Process& process,
-                      const RunRecord& output) {
+                      const RunRecord& output, const std::string& refused) {
   const auto& kept = *output.kept;
   const StreamText whole_out(output.out);
   const StreamText whole_err(output.err);
@@ -148,6 +148,7 @@ json::object finished(ToolContext& context, const Call& call, const Session& ses
   auto text = end_text(facts);
   if (kept.out.left_out() + kept.err.left_out() > 0)
     text += "\nNot all of the output is kept: redirect it to a file and read the file.";
+  if (!refused.empty()) text += "\n" + refused + ".";
   return answer(text + "\nSession: " + session.id, std::move(facts));
 }
 
@@ -172,6 +173,7 @@ Task<Or<>> run_in_background(ToolContext& context, Call& call, const Session& se
     co_return tool_error(allowed.error().message);
   auto spec = spec_of(std::move(request), call, 0);
   spec.process.abandoned = [&call] { return call.cancelled(); };
+  spec.actor = journal::actor_of(principal_of(call));
   const auto started = co_await run::start(session.sandbox, std::move(spec));
   if (!started) co_return tool_error(started.error().message);
   if (!failed_to_start(**started)) co_return begun(session, **started);
@@ -188,6 +190,7 @@ Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments)
   const auto ticket = co_await run::admit(context.services, caller_of(call));
   if (!ticket) co_return tool_error(ticket.error().message);
   auto spec = spec_of(std::move(*request), call, context.services.config()->mcp.output_bytes);
+  const auto begun = Clock::now();
   auto run = co_await run::Run::begin(caller_of(call), session->sandbox, std::move(spec));
   if (!run) co_return tool_error(run.error().message);
   if (failed_to_start(*run->process())) co_return not_started(*run->process());
@@ -195,7 +198,9 @@ Task<Or<>> run_command(ToolContext& context, Call& call, json::object arguments)
   OutputReporter reporter(call, output, begin_output(context, call), kMaxOutput, "run_command");
   co_await read_to_end(*run, reporter);
   reporter.finish(RecentOutputs::Output::Written{.out = run->end().out_bytes, .err = run->end().err_bytes});
-  co_return finished(context, call, *session, *run->process(), output);
+  auto said = output.err.beginning() + output.err.end() + output.out.beginning() + output.out.end();
+  const auto refused = co_await refused_connections(context, session->sandbox, begun, std::move(said));
+  co_return finished(context, call, *session, *run->process(), output, refused);
 }
 
 // --- background processes
@@ -319,7 +324,8 @@ Tool run_command_tool(const config::Languages& languages) {
        "Runs a command with bash in the session's workspace, /workspace, and returns its output and exit code. Files "
        "are kept between calls; shell variables and the current directory are not. "
        "Without stdin, standard input is empty. With background, the call returns at once with a process_id and the "
-       "command keeps running: use this for servers and long jobs. There is no network."},
+       "command keeps running: use this for servers and long jobs. There is no network until allow_network has opened "
+       "it."},
       {"inputSchema",
        session_schema(
            languages,

@@ -106,11 +106,16 @@ Task<Or<>> execute(ToolContext& context, Call& call, json::object arguments) {
                   .session_id = session->id,
                   .name_session = *name || call.connection.empty(),
                   .execution_id = request->kept->id()};
+  const auto begun = std::chrono::steady_clock::now();
   auto record = co_await run(context.services, call, *session, std::move(*request));
   if (!record) co_return tool_error("Execution failed: " + record.error().message);
   if (record->not_started)
     record->notes.back() += fmt::format("; {} needs the package {} on the server's host or in the sandbox template",
                                         about.language.name, about.language.package);
+  auto said =
+      record->error_message + record->err.beginning() + record->err.end() + record->out.beginning() + record->out.end();
+  auto refused = co_await refused_connections(context, session->sandbox, begun, std::move(said));
+  if (!refused.empty()) record->notes.push_back(std::move(refused));
   if (!session->note.empty()) record->notes.insert(record->notes.begin(), session->note);
   if (record->kept) context.outputs.keep(record->kept);
   co_return answer_of(about, *record);
@@ -179,7 +184,8 @@ std::string description(const config::Config& config) {
       "which then does not see the session's variables. The working directory is /workspace: files are kept there "
       "between calls, and files that a run writes are returned as links. Without session_id, calls go to the "
       "connection's own session; pass a session_id to return to a session later (it ends after {} minutes without "
-      "use). There is no network. A run may take {} seconds unless timeout is set, at most {}. Of long output the "
+      "use). There is no network until allow_network has opened it. A run may take {} seconds unless timeout is set, "
+      "at most {}. Of long output the "
       "beginning and the end are returned, and a link to all of it, up to {} of each stream.",
       std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.mcp.timeout).count(),

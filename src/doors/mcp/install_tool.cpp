@@ -133,6 +133,7 @@ Task<Or<>> install(ToolContext& context, Call& call, json::object arguments) {
   }
   const auto session = co_await context.sessions.open(call, name->value_or(""), "python");
   if (!session) co_return tool_error(session.error().message);
+  request->actor = journal::actor_of(principal_of(call));
   if (const auto begun = context.services.installs.begin(session->sandbox, std::move(*request)); !begun)
     co_return tool_error(begun.error().message);
   const auto status = co_await wait(context, call, session->sandbox);

@@ -191,6 +191,7 @@ Task<Result<RunOutcome>> run_live(Services& services, Call& call, Session& sessi
   sandbox::ExecuteRequest cell;
   cell.code = std::move(request.code);
   cell.timeout = request.timeout;
+  cell.actor = journal::actor_of(principal_of(call));
   cell.limits.output_bytes = limit;
   cell.allow_stdin = true;  // every request for input is answered with end of file
   cell.watch = true;

@@ -79,9 +79,9 @@ void set_fixtures(AddFixtures add) {
 }
 
 // The tools that a model needs. The others are for programs, and for clients of the old form.
-constexpr std::array<std::string_view, 10> kCoreTools{
-    "execute_code", "run_command", "process_output", "stop_process",     "write_file",
-    "read_file",    "list_files",  "delete_file",    "install_packages", "reset_session"};
+constexpr std::array<std::string_view, 11> kCoreTools{
+    "execute_code", "run_command", "process_output",   "stop_process",  "write_file",   "read_file",
+    "list_files",   "delete_file", "install_packages", "allow_network", "reset_session"};
 
 // Without the shape of answers, which a model sees when it has one, and without choosing among default sessions, of
 // which such clients have one.
@@ -111,6 +111,7 @@ std::vector<Tool> all_tools(const config::Languages& languages, const config::Co
   tools.push_back(process_output_tool(languages));
   tools.push_back(stop_process_tool(languages));
   tools.push_back(install_tool(languages));
+  tools.push_back(network_tool(languages));
   tools.push_back(create_session_tool());
   tools.push_back(list_sessions_tool());
   tools.push_back(close_session_tool());
@@ -176,7 +177,8 @@ std::string CodeService::instructions() const {
   }
   const auto config = context_.services.config();
   return fmt::format(
-      "Runs code in sandboxes without network access. {} keep their state between calls in one session; {} run as "
+      "Runs code in sandboxes without network access, unless allow_network opens it. {} keep their state between calls "
+      "in one session; {} run as "
       "programs. Pass a session_id to return to a session; a session ends after {} minutes without use. Files are in "
       "the session's /workspace and can be read as workspace://SESSION/PATH. A run may take {} seconds unless its "
       "timeout argument says otherwise.",

@@ -21,7 +21,7 @@ sandbox::SandboxFiles SessionFiles::files() const {
   auto abandoned = [&call = call_, until = Clock::now() + kFileTime] {
     return call.cancelled() || Clock::now() > until;
   };
-  return {sandbox_, std::move(abandoned), sandbox::Confined::to_workspace};
+  return {sandbox_, std::move(abandoned), sandbox::Confined::to_workspace, journal::actor_of(principal_of(call_))};
 }
 
 Task<Result<sandbox::FileEntry>> SessionFiles::write(std::string path, std::string content, sandbox::WriteMode mode) {

@@ -99,7 +99,7 @@ Task<Or<>> close_session(ToolContext& context, Call& call, json::object argument
         co_return tool_error("The session was not ended: the user did not agree.");
     }
   }
-  co_await context.services.registry.remove(*found, "deleted");
+  co_await context.services.registry.remove(*found, "deleted", journal::actor_of(principal_of(call)));
   co_return answer(fmt::format("Session {} has ended.", *name), {{"session_id", *name}, {"closed", true}});
 }
 
@@ -113,7 +113,8 @@ Task<Or<>> interrupt(ToolContext& context, Call& call, json::object arguments) {
   if (!found) co_return tool_error(found.error().message);
   std::size_t count = 0;
   for (const auto& kernel : context.services.registry.kernels().of(**found)) {
-    if (kernel->state() == sandbox::Kernel::State::busy && kernel->interrupt()) ++count;
+    if (kernel->state() == sandbox::Kernel::State::busy && kernel->interrupt(journal::actor_of(principal_of(call))))
+      ++count;
   }
   for (const auto& process : (*found)->processes()) {
     if (!runs(*process, ProcessKind::exec)) continue;

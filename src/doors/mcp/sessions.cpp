@@ -120,7 +120,7 @@ Task<Result<Session>> Sessions::open(Call& call, std::string name, std::string l
   if (wish.only == Existing::yes && !co_await services_.registry.find(call.tenant, name)) co_return unknown(name);
   if (wish.reset == Reset::yes) {
     if (const auto found = co_await services_.registry.find(call.tenant, name))
-      co_await services_.registry.remove(*found, "deleted");
+      co_await services_.registry.remove(*found, "deleted", journal::actor_of(principal_of(call)));
     known_.erase(key);
   }
   const New wanted{.idle = idle, .memory_bytes = wish.memory_bytes, .language = language};
@@ -165,6 +165,7 @@ Task<Result<sandbox::Registry::Ensured>> Sessions::ensure(const Call& call, std:
   }
   while (true) {
     auto request = request_for(*config, call.tenant, name, wanted);
+    request.actor = journal::actor_of(principal_of(call));
     auto made = co_await services_.registry.ensure(std::move(request), share, sandbox::IfThere::keep);
     if (made || made.error().code != Errc::quota) co_return made;
     const auto oldest = oldest_idle(call.tenant);
@@ -257,7 +258,7 @@ Task<Result<std::size_t>> Sessions::reset(Call& call, std::string name, std::str
     const auto found = co_await services_.registry.find(call.tenant, one);
     if (!found) continue;
     if (of_one_language || language == "all") {
-      co_await services_.registry.remove(*found, "deleted");
+      co_await services_.registry.remove(*found, "deleted", journal::actor_of(principal_of(call)));
       known_.erase(Key(call.tenant, one));
       ++ended;
     } else {

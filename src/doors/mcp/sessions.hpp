@@ -9,6 +9,7 @@
 
 #include "doors/mcp/arguments.hpp"
 #include "mcp/peer.hpp"
+#include "network/networks.hpp"
 #include "packages/installs.hpp"
 #include "run/caller.hpp"
 #include "sandbox/core.hpp"
@@ -22,12 +23,13 @@ using async::Task;
 // The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
   packages::Installs& installs;
+  network::Networks& networks;
   store::Spool& spool;
 };
 
 // Who made a call, and whether they still wait for it.
 inline Principal principal_of(const cove::mcp::Call& call) {
-  return {.tenant = call.tenant, .key_id = call.key_id};
+  return {.tenant = call.tenant, .key_id = call.key_id, .door = "mcp", .client = call.client};
 }
 inline run::Caller caller_of(const cove::mcp::Call& call) {
   return {.principal = principal_of(call), .gone = [&call] { return call.cancelled(); }};

@@ -46,6 +46,11 @@ struct Tool {
 // Names of the languages that sandboxes can run.
 boost::json::array installed_languages(const ToolContext& context);
 
+// For the end of a run: which connections its sandbox's policy refused since `begun`, and how to get them allowed; ""
+// if none. `said`: what the run wrote, where there is no network whose decisions would tell.
+Task<std::string> refused_connections(ToolContext& context, std::shared_ptr<sandbox::Sandbox> sandbox,
+                                      std::chrono::steady_clock::time_point begun, std::string said);
+
 // The argument `timeout` (seconds) or its default, limited by the configuration.
 std::chrono::milliseconds allowed_time(const ToolContext& context, const boost::json::object& arguments);
 
@@ -62,6 +67,7 @@ Tool run_command_tool(const config::Languages& languages);
 Tool process_output_tool(const config::Languages& languages);
 Tool stop_process_tool(const config::Languages& languages);
 Tool install_tool(const config::Languages& languages);
+Tool network_tool(const config::Languages& languages);
 Tool create_session_tool();
 Tool list_sessions_tool();
 Tool close_session_tool();

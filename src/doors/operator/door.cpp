@@ -114,7 +114,7 @@ std::vector<http::RouteRow<Services>> routes(config::MetricsAccess metrics_acces
 }
 
 void add_routes(http::Router& router, Services& services) {
-  http::add_routes(router, routes(services.metrics_access), services);
+  http::add_routes(router, routes(services.metrics_access), services, "operator");
 }
 
 }  // namespace cove::doors::operators

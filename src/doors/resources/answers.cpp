@@ -52,7 +52,8 @@ Task<Or<Work>> begin_work(Services& services, const http::Exchange& exchange) {
   if (!found) co_return tl::unexpected<http::Response>(answer_to(found.error(), found.error().message));
   co_return Work{.sandbox = *found,
                  .files = sandbox::SandboxFiles(
-                     *found, [&exchange] { return exchange.client_gone(); }, sandbox::Confined::to_directory),
+                     *found, [&exchange] { return exchange.client_gone(); }, sandbox::Confined::to_directory,
+                     journal::actor_of(request.principal)),
                  .activity = sandbox::Sandbox::Activity(*found),
                  .pass = services.gate.enter()};
 }
@@ -122,7 +123,7 @@ void add_routes(http::Router& router, Services& services) {
   for (const auto* path : {"/status", "/files", "/directories", "/modules", "/mcp/{}", "/reset", "/run", "/approve",
                            "/approval", "/v1/sandboxes/{}/resources"})
     router.set_dialect(path, in_our_words);
-  http::add_routes(router, routes(), services);
+  http::add_routes(router, routes(), services, "resources");
 }
 
 }  // namespace cove::doors::resources

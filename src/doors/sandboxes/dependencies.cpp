@@ -61,6 +61,7 @@ Task<Answer> install(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto found, co_await find_sandbox(services, exchange.request()));
   COVE_CO_TRY(const auto body, co_await read_object(services, exchange, kDependencyFields));
   COVE_CO_TRY(auto request, parse_install(body, services.config()->dependencies, "packages", "timeoutSeconds"));
+  request.actor = journal::actor_of(exchange.request().principal);
   COVE_CO_CHECK(services.installs.begin(found, std::move(request)));
   found->touch();
   co_return http::json_response(202, services.installs.status(*found));

@@ -66,5 +66,6 @@ Routes execution_routes();
 Routes dependency_routes();
 Routes file_routes();
 Routes event_routes();
+Routes activity_routes();
 
 }  // namespace cove::doors::sandboxes

@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kPage = 500;
 
-json::object to_json(const store::EventRow& row) {
+json::object event_json(const store::EventRow& row) {
   json::object object{{"seq", row.seq},
                       {"type", row.type},
                       {"sandbox", row.sandbox},
@@ -51,7 +51,7 @@ Task<> follow_events(Services& services, http::Exchange& exchange, std::int64_t 
       }
       const auto rows = table.after(tenant, after, kPage);
       for (const auto& row : rows ? *rows : std::vector<store::EventRow>()) {
-        text += http::sse_event(static_cast<std::uint64_t>(row.seq), row.type, json::serialize(to_json(row)));
+        text += http::sse_event(static_cast<std::uint64_t>(row.seq), row.type, json::serialize(event_json(row)));
         after = row.seq;
       }
     }
@@ -78,7 +78,7 @@ Task<Answer> get_events(Services& services, http::Exchange& exchange) {
     COVE_CO_TRY(const auto lost, table.lost_through(tenant));
     COVE_CO_TRY(const auto rows, table.after(tenant, after, kPage));
     json::array events;
-    for (const auto& row : rows) events.push_back(to_json(row));
+    for (const auto& row : rows) events.push_back(event_json(row));
     const auto next = rows.empty() ? std::max(after, lost) + 1 : rows.back().seq + 1;
     json::object answer{{"events", std::move(events)}, {"next", next}, {"firstSeq", lost + 1}};
     if (lost > after) answer["gap"] = gap_after(after, lost);

@@ -103,6 +103,7 @@ Task<Answer> start_execution(Services& services, http::Exchange& exchange) {
   }
   const auto share = services.authority.allowance(exchange.request().principal).executions;
   request.charge = exchange.take_charge();
+  request.actor = journal::actor_of(exchange.request().principal);
   COVE_CO_TRY(const auto job, services.jobs.submit(found, std::move(request), share));
   found->touch();
   co_return http::json_response(201, services.jobs.to_json(job->row));

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr http::RouteOptions kAnySize{.body_limit = UINT64_MAX};
 constexpr std::uint64_t kMaxEntries = 10'000;
 
-json::object to_json(const sandbox::FileEntry& entry) {
+json::object entry_json(const sandbox::FileEntry& entry) {
   const auto name = entry.path == "/" ? entry.path : entry.path.substr(entry.path.rfind('/') + 1);
   json::object object{{"path", entry.path}, {"name", name},       {"type", entry.type},
                       {"size", entry.size}, {"mode", entry.mode}, {"mtime", entry.modified}};
@@ -41,7 +41,7 @@ Task<Answer> list(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto listing, co_await work.files.list(path, options));
   json::array entries;
   entries.reserve(listing.entries.size());
-  for (const auto& entry : listing.entries) entries.push_back(to_json(entry));
+  for (const auto& entry : listing.entries) entries.push_back(entry_json(entry));
   json::object body{{"entries", std::move(entries)}, {"truncated", listing.truncated}};
   if (listing.truncated) body["leftOut"] = listing.left_out;
   co_return http::json_response(200, std::move(body));
@@ -124,7 +124,9 @@ Task<Answer> watch(Services& services, http::Exchange& exchange) {
 
 Task<Result<FileWork>> begin_file_work(Services& services, const http::Exchange& exchange) {
   COVE_CO_TRY(auto found, co_await find_sandbox(services, exchange.request()));
-  co_return FileWork{.files = sandbox::SandboxFiles(found, [&exchange] { return exchange.client_gone(); }),
+  co_return FileWork{.files = sandbox::SandboxFiles(
+                         found, [&exchange] { return exchange.client_gone(); }, sandbox::Confined::no,
+                         journal::actor_of(exchange.request().principal)),
                      .activity = sandbox::Sandbox::Activity(found),
                      .pass = services.gate.enter()};
 }
@@ -141,7 +143,7 @@ Result<std::string> path_query(const http::Request& request, std::string_view na
 }
 
 http::Response entry_answer(const sandbox::FileEntry& entry) {
-  return http::json_response(200, to_json(entry));
+  return http::json_response(200, entry_json(entry));
 }
 
 namespace {

@@ -25,7 +25,9 @@ Task<Answer> create_kernel(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto variables, environment_field(body, "env"));
   const sandbox::Sandbox::Activity activity(found);
   auto& kernels = services.registry.kernels();
-  sandbox::KernelOptions options{.language = language, .variables = std::move(variables)};
+  sandbox::KernelOptions options{.language = language,
+                                 .variables = std::move(variables),
+                                 .actor = journal::actor_of(exchange.request().principal)};
   COVE_CO_TRY(const auto kernel, co_await kernels.start(found, std::move(options)));
   // The client never learned the kernel's id.
   if (exchange.client_gone()) {
@@ -49,14 +51,15 @@ Task<Answer> get_kernel(Services& services, http::Exchange& exchange) {
 
 Task<Answer> delete_kernel(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request(), Need::to_speak));
-  co_await services.registry.kernels().remove(named.sandbox, named.kernel);
+  co_await services.registry.kernels().remove(named.sandbox, named.kernel,
+                                              journal::actor_of(exchange.request().principal));
   named.sandbox->touch();
   co_return http::no_content();
 }
 
 Task<Answer> interrupt_kernel(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request(), Need::to_speak));
-  COVE_CO_CHECK(named.kernel->interrupt());
+  COVE_CO_CHECK(named.kernel->interrupt(journal::actor_of(exchange.request().principal)));
   named.sandbox->touch();
   co_return http::no_content();
 }
@@ -64,7 +67,7 @@ Task<Answer> interrupt_kernel(Services& services, http::Exchange& exchange) {
 Task<Answer> restart_kernel(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto named, co_await find_kernel(services, exchange.request(), Need::to_speak));
   const sandbox::Sandbox::Activity activity(named.sandbox);
-  COVE_CO_CHECK(co_await named.kernel->restart());
+  COVE_CO_CHECK(co_await named.kernel->restart(journal::actor_of(exchange.request().principal)));
   co_return http::json_response(200, to_json(*named.kernel));
 }
 

@@ -7,9 +7,9 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "doors/sandboxes/answers.hpp"
-#include "doors/sandboxes/network_policy.hpp"
 #include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/requested_settings.hpp"
+#include "network/requested.hpp"
 #include "sandbox/name.hpp"
 #include "store/secret.hpp"
 
@@ -79,6 +79,7 @@ jail::Limits limits_of(const store::TemplateDefaults& requested, const store::Te
 Result<sandbox::CreateRequest> parse_create(const json::object& body, Services& services, const Principal& principal) {
   const auto config = services.config();
   sandbox::CreateRequest request;
+  request.actor = journal::actor_of(principal);
   COVE_TRY(const auto ttl, requested_ttl(body, config->sandbox));
   request.ttl = ttl.value_or(config->sandbox.ttl);
   COVE_TRY(const auto requested, requested_limits(body, config->sandbox));
@@ -108,8 +109,8 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, Services& 
     if (request.metadata_json.size() > kMetadataLimit) return fail(Errc::invalid, "metadata is larger than 16 KiB");
   }
   if (const auto* network = body.if_contains("network"); network != nullptr && !network->is_null()) {
-    COVE_TRY(const auto policy, requested_policy(services, principal, *network));
-    request.network_json = json::serialize(egress::to_json(policy, egress::Secrets::shown));
+    COVE_TRY(const auto policy, network::requested_policy(services, principal, *network));
+    request.network_json = network::text_of(policy);
   }
   request.notes_json = json::serialize(notes);
   return request;
@@ -312,14 +313,16 @@ Task<Answer> change_sandbox(Services& services, http::Exchange& exchange) {
   if (change == Change::resume) done = co_await found->resume();
   COVE_CO_CHECK(done);
   found->touch();
-  if (change != Change::touch) services.registry.publish(change == Change::pause ? "paused" : "resumed", *found);
+  if (change != Change::touch)
+    services.registry.publish(change == Change::pause ? "paused" : "resumed", *found, "{}",
+                              journal::actor_of(exchange.request().principal));
   co_return http::json_response(200, to_json(*found, services));
 }
 
 Task<Answer> delete_sandbox(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto name, sandbox_name(exchange.request()));
   COVE_CO_TRY(const auto found, co_await services.registry.find(exchange.request().principal.tenant, name));
-  co_await services.registry.remove(found, "deleted");
+  co_await services.registry.remove(found, "deleted", journal::actor_of(exchange.request().principal));
   co_return http::no_content();
 }
 

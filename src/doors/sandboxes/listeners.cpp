@@ -15,7 +15,7 @@ namespace json = boost::json;
 
 constexpr auto kListenerFields = std::to_array<std::string_view>({"listen", "sandbox"});
 
-json::object to_json(const listeners::Listener& listener) {
+json::object listener_json(const listeners::Listener& listener) {
   return {{"listen", listener.endpoint.text()},
           {"port", listener.endpoint.port},
           {"sandbox", listener.sandbox},
@@ -50,13 +50,13 @@ Task<Answer> open_listener(Services& services, http::Exchange& exchange) {
   COVE_CO_CHECK(check_address(services, principal, *endpoint));
   COVE_CO_TRY(auto found, co_await services.registry.find(principal.tenant, *name));
   COVE_CO_TRY(const auto listener, services.listeners.open(*endpoint, std::move(found)));
-  co_return http::json_response(201, to_json(listener));
+  co_return http::json_response(201, listener_json(listener));
 }
 
 Task<Answer> list_listeners(Services& services, http::Exchange& exchange) {
   json::array list;
   for (const auto& listener : services.listeners.of(exchange.request().principal.tenant))
-    list.push_back(to_json(listener));
+    list.push_back(listener_json(listener));
   co_return http::json_response(200, json::object{{"listeners", std::move(list)}});
 }
 

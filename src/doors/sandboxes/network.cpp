@@ -1,19 +1,23 @@
-#include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "doors/sandboxes/answers.hpp"
-#include "doors/sandboxes/network_policy.hpp"
+#include "egress/policy.hpp"
+#include "network/requested.hpp"
 
 namespace cove::doors::sandboxes {
 namespace {
 
 namespace json = boost::json;
+using Clock = std::chrono::steady_clock;
 
 constexpr http::RouteOptions kPolicyBody{.body_limit = 1U << 20};
 constexpr std::uint64_t kMaxRecords = 1000;
 
 Task<Result<json::object>> shown_network(Services& services, std::shared_ptr<sandbox::Sandbox> found) {
   auto object = egress::to_json(services.networks.policy_of(*found), egress::Secrets::hidden);
+  const auto proxy = services.networks.proxy_of(*found);
+  object["proxy"] = proxy.empty() ? json::value() : json::value(proxy);
   COVE_CO_TRY(auto inspected, co_await services.networks.inspect(found));
   inspected.erase("policy");
   for (auto& [name, value] : inspected) object[name] = std::move(value);
@@ -39,11 +43,44 @@ Task<Answer> put_network(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(auto body, co_await read_object(services, exchange));
   COVE_CO_TRY(const auto scope, scope_of(body));
   body.erase("existing");
-  COVE_CO_TRY(auto policy, requested_policy(services, exchange.request().principal, std::move(body)));
+  COVE_CO_TRY(auto policy, network::requested_policy(services, exchange.request().principal, body));
   COVE_CO_CHECK(co_await services.networks.set(found, std::move(policy), scope));
   found->touch();
   COVE_CO_TRY(auto object, co_await shown_network(services, found));
   co_return http::json_response(200, std::move(object));
+}
+
+json::object shown_record(network::LogRecord record, const sandbox::Sandbox& of) {
+  record.record["number"] = record.number;
+  record.record["sandbox"] = of.name();
+  return std::move(record.record);
+}
+
+// Streams the decisions that follow `after`.
+Task<> follow_log(Services& services, http::Exchange& exchange, std::shared_ptr<sandbox::Sandbox> of,
+                  std::uint64_t after) {
+  // Sent at once: from here on the client misses nothing.
+  auto text = http::sse_comment();
+  auto spoke = Clock::now();
+  while (!exchange.client_gone() && !services.draining()) {
+    for (auto& record : services.networks.log(*of, after, kMaxRecords)) {
+      after = record.number;
+      const auto* event = record.record.if_contains("event");
+      const std::string type(event != nullptr && event->is_string() ? event->get_string().c_str() : "lost");
+      text += http::sse_event(after, type, json::serialize(shown_record(std::move(record), *of)));
+    }
+    if (text.empty() && Clock::now() - spoke > std::chrono::seconds(15)) text = http::sse_comment();
+    if (!text.empty()) {
+      if (!co_await exchange.write(text)) co_return;
+      text.clear();
+      spoke = Clock::now();
+      continue;
+    }
+    const auto state = of->state();
+    if (state == sandbox::State::deleting || state == sandbox::State::gone) break;
+    co_await services.networks.log_grown(*of, Clock::now() + std::chrono::milliseconds(500));
+  }
+  [[maybe_unused]] const auto done = co_await exchange.finish();
 }
 
 Task<Answer> get_network_log(Services& services, http::Exchange& exchange) {
@@ -52,12 +89,19 @@ Task<Answer> get_network_log(Services& services, http::Exchange& exchange) {
   COVE_CO_TRY(const auto after, number_query(request, "after"));
   COVE_CO_TRY(const auto limit, number_query(request, "limit"));
   if (limit && (*limit < 1 || *limit > kMaxRecords)) co_return fail(Errc::invalid, "limit must be between 1 and 1000");
+  auto last = after.value_or(0);
+  if (wants_event_stream(request)) {
+    const auto header = request.header("Last-Event-ID");
+    std::from_chars(header.data(), header.data() + header.size(), last);
+    auto head = event_stream();
+    if (!co_await exchange.start(std::move(head))) co_return std::nullopt;
+    co_await follow_log(services, exchange, found, last);
+    co_return std::nullopt;
+  }
   json::array records;
-  std::uint64_t last = after.value_or(0);
-  for (auto& [number, record] : services.networks.log(*found, last, limit.value_or(100))) {
-    record["number"] = number;
-    last = number;
-    records.emplace_back(std::move(record));
+  for (auto& record : services.networks.log(*found, last, limit.value_or(100))) {
+    last = record.number;
+    records.emplace_back(shown_record(std::move(record), *found));
   }
   co_return http::json_response(200, json::object{{"records", std::move(records)}, {"next", last}});
 }
@@ -69,21 +113,6 @@ constexpr auto kNetworkRoutes = std::to_array<Route>({
 });
 
 }  // namespace
-
-Result<egress::Policy> requested_policy(Services& services, const Principal& principal, json::value requested) {
-  COVE_TRY(auto policy, egress::parse_policy(requested, "network"));
-  if (!policy.headers.empty()) return fail(Errc::unsupported, "network.headers: headers cannot be added yet");
-  if (services.authority.operates(principal)) return policy;
-  const auto config = services.config();
-  for (const auto& target : egress::private_targets(policy)) {
-    if (std::ranges::find(config->network.reach, target) != config->network.reach.end()) continue;
-    return fail(Errc::denied,
-                fmt::format("network.allow: {} is a private address: only an operator's key, or network.reach in the "
-                            "server's configuration, can allow it",
-                            target));
-  }
-  return policy;
-}
 
 Routes network_routes() {
   return kNetworkRoutes;

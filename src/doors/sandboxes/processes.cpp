@@ -7,7 +7,7 @@
 #include "doors/sandboxes/notes.hpp"
 #include "doors/sandboxes/process_fields.hpp"
 #include "doors/sandboxes/process_socket.hpp"
-#include "run/workplace.hpp"
+#include "run/run.hpp"
 #include "sandbox/name.hpp"
 
 namespace cove::doors::sandboxes {
@@ -55,7 +55,10 @@ Task<Answer> start_process(Services& services, http::Exchange& exchange) {
   const sandbox::Sandbox::Activity activity(found);
   COVE_CO_CHECK(run::admit_background(services, exchange.request().principal));
   request.abandoned = [&exchange] { return exchange.client_gone(); };
-  COVE_CO_TRY(auto started, co_await found->start(std::move(request)));
+  run::Spec spec{.code = run::Command{.argv = std::move(request.argv)},
+                 .process = std::move(request),
+                 .actor = journal::actor_of(exchange.request().principal)};
+  COVE_CO_TRY(auto started, co_await run::start(found, std::move(spec)));
   if (started->end() && started->end()->reason == sandbox::Reason::not_started)
     co_return fail(Errc::invalid, started->end()->note);
   co_return http::json_response(201, to_json(*started));

@@ -1,7 +1,7 @@
 #include <array>
 
 #include "doors/sandboxes/answers.hpp"
-#include "doors/sandboxes/network_policy.hpp"
+#include "network/requested.hpp"
 #include "tools/broker.hpp"
 #include "tools/peer_calls.hpp"
 #include "tools/server_json.hpp"
@@ -34,7 +34,7 @@ Task<Answer> add_tools(Services& services, http::Exchange& exchange) {
   }
   COVE_CO_TRY(auto definition, tools::parse_definition(std::move(*name), std::move(body)));
   if (!definition.network_json.empty())
-    COVE_CO_CHECK(requested_policy(services, principal, json::parse(definition.network_json)));
+    COVE_CO_CHECK(network::requested_policy(services, principal, json::parse(definition.network_json)));
   COVE_CO_TRY(const auto view, co_await services.tools.add(found, principal, std::move(definition)));
   co_return http::json_response(201, tools::to_json(view));
 }

@@ -83,10 +83,12 @@ Result<sandbox::CreateRequest> new_session(const config::Config& config, const h
   const auto memory = std::max(config.workspace.memory_bytes + bytes, bytes / 3 * 4 + 4);
   sandbox::CreateRequest request;
   request.tenant = principal.tenant;
+  request.actor = journal::actor_of(principal);
   request.name = std::move(name);
   request.ttl = config.workspace.expiration;
   request.renewal = "none";
   request.labels_json = kLabels;
+  request.network_json = network_of(config);
   request.limits = {.memory_bytes = std::min(memory, limits.max_memory_bytes),
                     .disk_bytes = bytes,
                     .inodes = limits.inodes,
@@ -142,7 +144,7 @@ std::vector<Route> routes() {
 
 void add_routes(http::Router& router, Services& services) {
   router.set_dialect("/workspace/se", fastapi::in_their_words);
-  http::add_routes(router, routes(), services);
+  http::add_routes(router, routes(), services, "workspace");
 }
 
 }  // namespace cove::doors::workspace

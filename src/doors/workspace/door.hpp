@@ -19,6 +19,9 @@ using async::Task;
 // The limits of every sandbox for handlers.
 jail::Limits handler_limits(const config::Config& config);
 
+// What sandboxes of this door reach: everything public where workspace.network says so; "": the server's default.
+std::string network_of(const config::Config& config);
+
 // The services that this door uses. Borrowed for the server's life.
 struct Services : sandbox::Core {
   outbound::Client& outbound;

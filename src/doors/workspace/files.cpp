@@ -22,7 +22,8 @@ constexpr std::uint64_t kMaxListed = 10'000;
 constexpr std::string_view kInvalid = "Invalid file path";
 
 sandbox::SandboxFiles files_of(const Session& session, const http::Exchange& exchange) {
-  return {session.sandbox, gone(exchange), sandbox::Confined::to_workspace};
+  return {session.sandbox, gone(exchange), sandbox::Confined::to_workspace,
+          journal::actor_of(exchange.request().principal)};
 }
 
 // The error of a file operation; a path that leads out has its own.

@@ -115,7 +115,8 @@ Task<Answer> call(Services& services, http::Exchange& exchange) {
   auto ticket = co_await run::admit(services, caller_of(exchange));
   if (!ticket) co_return answer_to(ticket.error());
   if (exchange.client_gone()) co_return std::nullopt;
-  run::Throwaway wanted{.prefix = "handler", .limits = handler_limits(*config), .python = true};
+  run::Throwaway wanted{
+      .prefix = "handler", .limits = handler_limits(*config), .python = true, .network_json = network_of(*config)};
   auto lease = co_await run::acquire(services, exchange.request().principal, std::move(wanted));
   if (!lease) co_return answer_to(lease.error());
   const auto limit = config->exec.output_limit_bytes;
@@ -154,6 +155,10 @@ Task<Answer> call(Services& services, http::Exchange& exchange) {
 }
 
 }  // namespace
+
+std::string network_of(const config::Config& config) {
+  return config.workspace.network ? R"("public")" : "";
+}
 
 jail::Limits handler_limits(const config::Config& config) {
   const auto& limits = config.workspace;

@@ -57,7 +57,7 @@ Task<Answer> remove(Services& services, http::Exchange& exchange) {
   const auto name = sandbox::checked_name(exchange.request().param("session_id"));
   if (!name) co_return answer_to(name.error(), "Invalid session id", *services.config());
   const auto found = co_await services.registry.find(exchange.request().principal.tenant, *name);
-  if (found) co_await services.registry.remove(*found, "deleted");
+  if (found) co_await services.registry.remove(*found, "deleted", journal::actor_of(exchange.request().principal));
   co_return success();  // also of one that never was
 }
 
@@ -128,7 +128,7 @@ Task<Answer> clean_up(Services& services, http::Exchange& exchange) {
       skipped += fmt::format("{}{}", skipped.empty() ? "" : ",", json_text(sandbox->name() + ": 会话正在运行"));
       continue;
     }
-    co_await services.registry.remove(sandbox, "deleted");
+    co_await services.registry.remove(sandbox, "deleted", journal::actor_of(exchange.request().principal));
     ++removed;
   }
   co_return envelope(

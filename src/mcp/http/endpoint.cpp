@@ -351,7 +351,7 @@ std::vector<http::RouteRow<Endpoint>> routes() {
 }
 
 void add_routes(http::Router& router, Endpoint& endpoint) {
-  http::add_routes(router, routes(), endpoint);
+  http::add_routes(router, routes(), endpoint, "mcp");
 }
 
 }  // namespace cove::mcp_http
