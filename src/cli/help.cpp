@@ -84,7 +84,7 @@ Place place_of(const App& app, const Words& words) {
 void group_commands(App& app) {
   app.group_subcommands({
       {"Run", {"run", "create", "exec", "shell", "cp", "rm"}},
-      {"Sandboxes", {"ls", "inspect", "update", "network", "journal", "replay", "touch", "pause", "resume"}},
+      {"Sandboxes", {"ls", "inspect", "update", "network", "tools", "journal", "replay", "touch", "pause", "resume"}},
       {"Inside a sandbox", {"kernel", "executions", "ps", "logs", "upload", "download", "install", "forward"}},
       {"Servers and keys", {"serve", "key", "template", "mcp", "doctor", "routes", "completion"}},
       {"Compatibility", {"up", "down", "noxrc", "sandbox-run"}},

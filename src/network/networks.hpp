@@ -49,6 +49,7 @@ class Networks : public sandbox::Networking {
   async::Task<> restore();
 
   async::Task<Result<>> open(std::shared_ptr<sandbox::Sandbox> sandbox, std::string policy_json) override;
+  async::Task<Result<>> furnish(std::shared_ptr<sandbox::Sandbox> sandbox) override;
   void forget(const std::string& id) override;
 
   async::Task<Result<>> set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy, wire::EgressScope scope);
@@ -73,7 +74,9 @@ class Networks : public sandbox::Networking {
     egress::Policy policy;
     bool open = false;  // the egress process serves it
     bool proxy = false;
-    bool busy = false;  // somebody changes it
+    std::string certificate;  // of the authority that egress made for names with headers (PEM)
+    std::string trusted;      // that of them which programs inside were told of
+    bool busy = false;        // somebody changes it
     async::Signal changed;
     std::deque<LogRecord> log;
     std::uint64_t next_number = 1;

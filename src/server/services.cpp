@@ -120,7 +120,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
       workspace_door{core, outbound},
       jupyter_door(core),
       resources_door{core, tools},
-      mcp_door{core, installs, networks, spool},
+      mcp_door{core, installs, networks, spool, tools},
       mcp_service(loop.get_executor(), mcp_door),
       mcp_endpoint(loop.get_executor(), {.core = core, .service = mcp_service}),
       operator_door{.healthy = [this] { return !gate.closed() && !registry.keeper_lost(); },

@@ -126,7 +126,7 @@ def test_memory_of_a_session_can_be_chosen(today):
 def test_a_reference_script_gets_what_it_knows(server):
     """A call without a handshake, and a client of 2024-11-05."""
     old = Legacy(server, "2024-11-05")
-    assert len(old.request("tools/list")["tools"]) == 17
+    assert len(old.request("tools/list")["tools"]) == 18
     code = "print('one')\nprint('two')"
     for result in (run(old, code),):
         assert result["content"][0]["text"] == code and result["content"][0]["mimeType"] == "text/x-python"

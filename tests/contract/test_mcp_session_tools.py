@@ -12,7 +12,7 @@ from server import Server, at, new_id
 SERVER_FLAGS = ("--mcp-profile=superset", "--mcp-all-tools=true")
 
 ORDER = ["execute_code", "validate_code", "reset_session", "write_file", "read_file", "list_files", "delete_file", "run_command", "process_output", "stop_process",
-         "install_packages", "allow_network", "create_session", "list_sessions", "close_session", "interrupt", "list_languages"]
+         "install_packages", "allow_network", "register_mcp_server", "create_session", "list_sessions", "close_session", "interrupt", "list_languages"]
 READS = {"validate_code", "read_file", "list_files", "process_output", "list_sessions", "list_languages"}
 DESTROYS = {"reset_session", "delete_file", "close_session", "run_command", "stop_process"}
 
@@ -36,7 +36,7 @@ def test_d37_every_tool_says_what_it_is(client):
         assert set(tool["inputSchema"].get("required", [])) <= set(tool["inputSchema"].get("properties", {})), name
         hints = tool["annotations"]
         assert (hints["readOnlyHint"], hints["destructiveHint"]) == (name in READS, name in DESTROYS), name
-        assert hints["openWorldHint"] == (name in ("install_packages", "allow_network")), name
+        assert hints["openWorldHint"] == (name in ("install_packages", "allow_network", "register_mcp_server")), name
         assert isinstance(hints["idempotentHint"], bool), name
 
 
@@ -57,7 +57,7 @@ def test_d46_every_tool_answers_in_the_form_it_promised(client):
         named = {"session_id": name} if "session_id" in client.tools[tool]["inputSchema"].get("properties", {}) and tool != "reset_session" else {}
         client.facts(tool, **{**named, **arguments})
     client.facts("close_session", session_id=name)
-    assert set(client.tools) == {*calls, "close_session", "install_packages", "allow_network"}  # the answers of the last two have tests of their own
+    assert set(client.tools) == {*calls, "close_session", "install_packages", "allow_network", "register_mcp_server"}  # the answers of the last three have tests of their own
 
 
 def test_a_session_is_made_found_listed_and_ended(client, server):

@@ -75,3 +75,28 @@ class ResourceClient:
 
     def get_module_sources(self, names):
         return self.json("GET", "/modules?" + urllib.parse.urlencode([("q", name) for name in names]))
+
+    def generate_mcp_sources(self, relpath, server_name, server_params):
+        return self.json("PUT", f"/mcp/{relpath}/{server_name}", body=json.dumps(server_params), content_type="application/json")
+
+    def get_mcp_sources(self, relpath, server_name):
+        return self.json("GET", f"/mcp/{relpath}?" + urllib.parse.urlencode({"server_name": server_name}))
+
+
+class ToolServer:
+    """What the tool server of ipybox's later versions is asked, and its approval channel."""
+
+    def __init__(self, port, host="127.0.0.1"):
+        self.client, self.address = ResourceClient(port, host), f"ws://{host}:{port}/approval"
+
+    def _post(self, path, **body):
+        return self.client.json("POST", path, body=json.dumps(body), content_type="application/json")
+
+    def run(self, server_name, server_params, tool_name, tool_args):
+        return self._post("/run", server_name=server_name, server_params=server_params, tool_name=tool_name, tool_args=tool_args)
+
+    def approve(self, server_name, tool_name, tool_args):
+        return self._post("/approve", server_name=server_name, tool_name=tool_name, tool_args=tool_args)
+
+    def reset(self):
+        return self.client.json("PUT", "/reset")

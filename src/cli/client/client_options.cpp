@@ -17,6 +17,7 @@
 #include "cli/client/process_commands.hpp"
 #include "cli/client/sandbox_commands.hpp"
 #include "cli/client/template_commands.hpp"
+#include "cli/client/tool_commands.hpp"
 #include "cli/client/transfer_commands.hpp"
 #include "cli/client/up_commands.hpp"
 #include "cli/console.hpp"
@@ -86,6 +87,7 @@ void add_client_commands(App& app, Commands& commands) {
   add_journal_commands(app, commands);
   add_kernel_commands(app, commands);
   add_execution_commands(app, commands);
+  add_tool_commands(app, commands);
   add_template_commands(app, commands);
   add_transfer_commands(app, commands);
   add_up_commands(app, commands);

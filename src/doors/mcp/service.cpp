@@ -112,6 +112,7 @@ std::vector<Tool> all_tools(const config::Languages& languages, const config::Co
   tools.push_back(stop_process_tool(languages));
   tools.push_back(install_tool(languages));
   tools.push_back(network_tool(languages));
+  tools.push_back(register_tool());
   tools.push_back(create_session_tool());
   tools.push_back(list_sessions_tool());
   tools.push_back(close_session_tool());

@@ -15,6 +15,7 @@
 #include "sandbox/core.hpp"
 #include "sandbox/file_facts.hpp"
 #include "store/spool.hpp"
+#include "tools/broker.hpp"
 
 namespace cove::doors::mcp {
 
@@ -25,6 +26,7 @@ struct Services : sandbox::Core {
   packages::Installs& installs;
   network::Networks& networks;
   store::Spool& spool;
+  tools::Broker& tools;
 };
 
 // Who made a call, and whether they still wait for it.

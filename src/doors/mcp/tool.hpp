@@ -68,6 +68,7 @@ Tool process_output_tool(const config::Languages& languages);
 Tool stop_process_tool(const config::Languages& languages);
 Tool install_tool(const config::Languages& languages);
 Tool network_tool(const config::Languages& languages);
+Tool register_tool();
 Tool create_session_tool();
 Tool list_sessions_tool();
 Tool close_session_tool();
