@@ -32,6 +32,7 @@ bench: setup build ## Cove beside bubblewrap, tar, docker and jupyter-server, in
 	@$(PYTHON) bench/server_bench.py --cove build/cove
 	@$(PYTHON) bench/python_bench.py --cove build/cove
 	@$(PYTHON) bench/mcp_bench.py --cove build/cove
+	@$(PYTHON) bench/network_bench.py --cove build/cove
 	@$(PYTHON) bench/tools_bench.py --cove build/cove
 
 soak: setup build ## long runs: thousands of sandboxes, then a leak check

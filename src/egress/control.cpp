@@ -90,9 +90,11 @@ void Control::handle(const EgressRequest& request, std::vector<UniqueFd> fds) {
   switch (request.verb) {
     case EgressVerb::open:
       done = open(request, std::move(fds));
+      if (done) text = certificate_of(request.id);
       break;
     case EgressVerb::change:
       done = change(request, std::move(fds));
+      if (done) text = certificate_of(request.id);
       break;
     case EgressVerb::close:
       if (const auto found = sandboxes_.find(request.id); found != sandboxes_.end()) {
@@ -144,6 +146,12 @@ Result<> Control::change(const EgressRequest& request, std::vector<UniqueFd> fds
                                                ? SandboxEgress::Scope::all_connections
                                                : SandboxEgress::Scope::new_connections);
   return {};
+}
+
+std::string Control::certificate_of(const SandboxId& id) const {
+  const auto found = sandboxes_.find(id);
+  if (found == sandboxes_.end() || !found->second->authority()) return {};
+  return boost::json::serialize(boost::json::object{{"ca", found->second->authority()->pem()}});
 }
 
 void Control::inspect(const EgressRequest& request) {

@@ -34,6 +34,8 @@ class Control {
   Result<> open(const wire::EgressRequest& request, std::vector<UniqueFd> fds);
   Result<> change(const wire::EgressRequest& request, std::vector<UniqueFd> fds);
   void inspect(const wire::EgressRequest& request);
+  // What is answered to open and change.
+  [[nodiscard]] std::string certificate_of(const SandboxId& id) const;
 
   void send(wire::EgressReply reply, std::string_view text);
   // Answers first, then the records of all sandboxes in turn, as far as the front takes them.

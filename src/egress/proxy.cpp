@@ -9,6 +9,7 @@
 #include "egress/dial.hpp"
 #include "egress/expiry.hpp"
 #include "egress/forward.hpp"
+#include "egress/intercept.hpp"
 #include "egress/relay.hpp"
 #include "egress/sandbox_egress.hpp"
 #include "egress/socks.hpp"
@@ -80,7 +81,6 @@ Task<> serve_http(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> f
     co_await last_words(flow, client, std::move(text));
     co_return;
   }
-  // Where headers are added they are added to requests, not to what is in a tunnel.
   const auto dialled = co_await dial(egress, flow, Clock::now() + kProxyDialPatience);
   if (flow->is_cut()) co_return;
   if (!dialled) {
@@ -90,7 +90,10 @@ Task<> serve_http(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> f
   if (tunnel) {
     if (!co_await client->write("HTTP/1.1 200 Connection established\r\n\r\n"))
       co_return flow->cut("the connection was reset");
-    co_await carry(egress, flow, std::move(read.rest));
+    if (adds_headers(*egress, *flow))
+      co_await intercept(egress, flow, std::move(read.rest));
+    else
+      co_await carry(egress, flow, std::move(read.rest));
     co_return;
   }
   Sides sides{.client = client, .server = std::make_shared<SocketStream>(flow->upstream)};

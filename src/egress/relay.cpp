@@ -12,6 +12,7 @@
 #include "egress/carry.hpp"
 #include "egress/destination.hpp"
 #include "egress/dial.hpp"
+#include "egress/intercept.hpp"
 #include "egress/sandbox_egress.hpp"
 
 namespace cove::egress {
@@ -42,7 +43,10 @@ Task<> serve_connection(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<F
     flow->cut(dialled.error().code == Errc::denied ? flow->decision.rule : dialled.error().message);
     co_return;
   }
-  co_await carry(egress, flow, {});
+  if (adds_headers(*egress, *flow))
+    co_await intercept(egress, flow, {});
+  else
+    co_await carry(egress, flow, {});
 }
 
 }  // namespace

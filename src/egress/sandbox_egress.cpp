@@ -54,7 +54,21 @@ SandboxEgress::SandboxEgress(Common& shared, Policy policy, std::function<void()
       audit(std::move(on_audit)),
       tasks(shared.executor,
             [](std::string_view, const std::exception_ptr&) {}),  // the flow it served is cut by its end
-      policy_(std::make_shared<const Policy>(std::move(policy))) {}
+      policy_(std::make_shared<const Policy>(std::move(policy))) {
+  renew_authority();
+}
+
+// The same for the same names: what trusts it goes on.
+void SandboxEgress::renew_authority() {
+  std::vector<std::string> wanted;
+  for (const auto& rule : policy_->headers) wanted.push_back(rule.name);
+  std::ranges::sort(wanted);
+  const auto same = std::ranges::unique(wanted);
+  wanted.erase(same.begin(), same.end());
+  if (wanted.empty()) authority_.reset();
+  if (wanted.empty() || (authority_ && authority_->names() == wanted)) return;
+  authority_ = EdgeCa::create(std::move(wanted)).value_or(nullptr);
+}
 
 Result<> SandboxEgress::start(Sockets sockets) {
   COVE_CHECK(take_listener(common.executor, sockets.relay4, relay4_, "IPv4 relay"));
@@ -83,6 +97,7 @@ Result<> SandboxEgress::start(Sockets sockets) {
 void SandboxEgress::change(Policy policy, Scope scope) {
   policy_ = std::make_shared<const Policy>(std::move(policy));
   refusals.clear();
+  renew_authority();
   meter.change(policy_->caps, Clock::now());
   if (scope == Scope::new_connections) return;
   for (auto* flow : std::list<Flow*>(flows_)) {
@@ -228,8 +243,8 @@ std::string SandboxEgress::describe() const {
   constexpr std::chrono::minutes kLately{1};
   for (const auto& one : refusals.list()) {
     if (Clock::now() - one.at > kLately) continue;
-    text +=
-        fmt::format("\nRefused: {}{}, by {}", one.host, one.port == 0 ? "" : fmt::format(":{}", one.port), one.rule);
+    text += fmt::format("\nRefused (Network is unreachable): {}{}, by {}", one.host,
+                        one.port == 0 ? "" : fmt::format(":{}", one.port), one.rule);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "base/unique_fd.hpp"
 #include "egress/audit.hpp"
 #include "egress/dns_client.hpp"
+#include "egress/edge_ca.hpp"
 #include "egress/flow.hpp"
 #include "egress/meter.hpp"
 #include "egress/pipe_pool.hpp"
@@ -37,6 +39,8 @@ struct Common {
   std::function<Result<boost::asio::ip::tcp::endpoint>(int socket)> original_destination;
   PipePool pipes{};
   std::size_t connections = 0;
+  // How servers are verified where egress speaks TLS itself.
+  std::function<Result<std::shared_ptr<boost::asio::ssl::context>>()> trust = {};
 };
 
 struct Counters {
@@ -67,6 +71,8 @@ class SandboxEgress : public std::enable_shared_from_this<SandboxEgress> {
   Result<> start(Sockets sockets);
   enum class Scope : std::uint8_t { new_connections, all_connections };
   void change(Policy policy, Scope scope);
+  // For the names whose requests get headers; null when there are none, or it could not be made.
+  [[nodiscard]] const std::shared_ptr<EdgeCa>& authority() const { return authority_; }
   // Ends every connection and every task.
   void close();
   // Counters, the policy without secrets, what learning proposes.
@@ -97,8 +103,10 @@ class SandboxEgress : public std::enable_shared_from_this<SandboxEgress> {
  private:
   void leave(Flow& flow);
   void learn(const Flow& flow);
+  void renew_authority();
 
   std::shared_ptr<const Policy> policy_;
+  std::shared_ptr<EdgeCa> authority_;
   std::list<Flow*> flows_;
   std::map<std::string, std::set<std::uint16_t>> learned_;
   std::optional<boost::asio::ip::tcp::acceptor> relay4_;

@@ -12,6 +12,7 @@
 #include "egress/dial.hpp"
 #include "egress/expiry.hpp"
 #include "egress/forward.hpp"
+#include "egress/intercept.hpp"
 #include "egress/sandbox_egress.hpp"
 
 namespace cove::egress {
@@ -159,7 +160,10 @@ Task<> serve_socks(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> 
   }
   const auto [unsent, sent] = co_await asio::async_write(flow->client, asio::buffer(text), kSocksTuple);
   if (unsent) co_return flow->cut("the connection was reset");
-  co_await carry(egress, flow, std::move(begun));
+  if (adds_headers(*egress, *flow))
+    co_await intercept(egress, flow, std::move(begun));
+  else
+    co_await carry(egress, flow, std::move(begun));
 }
 
 }  // namespace cove::egress

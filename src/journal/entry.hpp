@@ -25,7 +25,7 @@ class Entry {
   ~Entry();
 
   [[nodiscard]] std::int64_t seq() const { return seq_; }
-  // Before the next turn of the loop: by this name a later server finds the act again.
+  // Before it is written: by this name a later server finds the act again.
   void set_reference(std::string reference);
   void add_output(std::string_view stream, std::string_view bytes) { output_[std::string(stream)].add(bytes); }
   // Content of a file that is written: kept for doing it again, as far as the limit goes.

@@ -1,8 +1,6 @@
 #include "journal/journal.hpp"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -14,13 +12,18 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxWaiting = 10'000;  // acts in memory while the database cannot be written
+constexpr milliseconds kTogether{5};
 constexpr milliseconds kAgain{500};
 constexpr std::size_t kSummaryBytes = 300;
 
 }  // namespace
 
 Journal::Journal(boost::asio::any_io_executor executor, store::Store& store, Log log)
-    : executor_(std::move(executor)), store_(store), log_(std::move(log)), self_(std::make_shared<Journal*>(this)) {
+    : executor_(std::move(executor)),
+      timer_(executor_),
+      store_(store),
+      log_(std::move(log)),
+      self_(std::make_shared<Journal*>(this)) {
   if (const auto last = store_.activity().last_seq()) next_ = *last + 1;
   auto unfinished = store_.activity().unfinished();
   for (auto& row : unfinished ? *unfinished : std::vector<store::ActivityRow>()) {
@@ -124,15 +127,10 @@ void Journal::changed(const std::string& tenant) {
 
 void Journal::write_soon() {
   if (std::exchange(writing_soon_, true)) return;
-  if (failing_) {
-    const auto timer = std::make_shared<boost::asio::steady_timer>(executor_, kAgain);
-    timer->async_wait([timer, weak = std::weak_ptr(self_)](boost::system::error_code) {
-      if (const auto self = weak.lock()) (*self)->write();
-    });
-    return;
-  }
-  boost::asio::post(executor_, [weak = std::weak_ptr(self_)] {
-    if (const auto self = weak.lock()) (*self)->write();
+  timer_.expires_after(failing_ ? kAgain : kTogether);
+  timer_.async_wait([weak = std::weak_ptr(self_)](boost::system::error_code cancelled) {
+    const auto self = weak.lock();
+    if (self && !cancelled) (*self)->write();
   });
 }
 

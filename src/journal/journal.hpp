@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -23,9 +24,9 @@ struct Settings {
   std::uint64_t repeat_bytes = 1U << 20;  // the most that is kept of one act for doing it again
 };
 
-// What was done in every sandbox, through any door: who, what, how it ended. Acts are written together at the end of
-// the turn of the loop in which they happened, so nobody waits for the disk, and what a client has had an answer to is
-// written a moment later. One thread.
+// What was done in every sandbox, through any door: who, what, how it ended. Acts of a few milliseconds are written
+// together, behind the answers to their clients: nobody waits for the disk, and a server that is killed may lose the
+// last ones. One thread.
 class Journal {
  public:
   using Log = std::function<void(std::string_view line)>;
@@ -84,6 +85,7 @@ class Journal {
   store::ActivityRow sealed(Open& open);
 
   boost::asio::any_io_executor executor_;
+  boost::asio::steady_timer timer_;
   store::Store& store_;
   Log log_;
   Settings settings_;

@@ -65,10 +65,11 @@ TEST_F(JournalTest, SaysWhoDidWhatAndHowItEnded) {
   EXPECT_EQ(json::parse(row.result_json).at("stdout").at("bytes").as_int64(), 3);
 }
 
-TEST_F(JournalTest, WritesAtTheEndOfTheTurnWithoutBeingRead) {
+TEST_F(JournalTest, WritesAMomentLaterWithoutBeingRead) {
   journal_->record(kBox, kMe, {.kind = kind::kFile, .summary = "write a"}, {.word = "ok"});
   EXPECT_EQ(store_->activity().kept()->count, 0U);
-  turn();
+  loop_.restart();
+  loop_.run();
   EXPECT_EQ(store_->activity().kept()->count, 1U);
 }
 

@@ -1,5 +1,6 @@
 #include "network/networks.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "base/io.hpp"
 #include "network/kernel_order.hpp"
 #include "network/requested.hpp"
+#include "sandbox/files.hpp"
 #include "sys/record.hpp"
 
 namespace cove::network {
@@ -31,6 +33,27 @@ Result<UniqueFd> in_memory(std::string_view text) {
   if (!memory) return fail_errno(errno, "write down the policy");
   COVE_CHECK(write_all(memory.get(), text));
   return memory;
+}
+
+constexpr const char* kBundlePath = "/home/cove/.cove/ca-certificates.crt";
+constexpr const char* kAuthorityPath = "/home/cove/.cove/authority.pem";
+constexpr std::size_t kLongestBundle = 4 << 20;
+
+// From the answer to open and change.
+std::string certificate_in(const std::string& answer) {
+  boost::system::error_code failed;
+  const auto value = json::parse(answer, failed);
+  const auto* object = failed ? nullptr : value.if_object();
+  const auto* certificate = object != nullptr ? object->if_contains("ca") : nullptr;
+  return certificate != nullptr && certificate->is_string() ? std::string(certificate->get_string()) : std::string();
+}
+
+// What the host trusts, and one more.
+std::string bundle_with(const std::string& certificate) {
+  for (const auto* path : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"}) {
+    if (const auto text = read_file_at(AT_FDCWD, path, kLongestBundle)) return *text + "\n" + certificate;
+  }
+  return certificate;
 }
 
 SandboxId id_of(std::string_view text) {
@@ -66,6 +89,7 @@ async::Task<> Networks::open_again() {
     co_await acquire(network);
     Result<> opened;
     if (!network->open) opened = co_await open_ways(sandbox, network, network->policy);
+    if (opened && sandbox->state() == sandbox::State::running) opened = co_await furnish(sandbox);
     network->busy = false;
     network->changed.notify_all();
     if (!opened) warn_(fmt::format("network closed sandbox={} reason=\"{}\"", id, opened.error().message));
@@ -109,6 +133,28 @@ async::Task<Result<>> Networks::open(std::shared_ptr<sandbox::Sandbox> sandbox, 
   co_return co_await set(sandbox, std::move(policy), wire::EgressScope::new_connections);
 }
 
+// The bundle is the sandbox's own to change: it would deceive nobody but itself.
+async::Task<Result<>> Networks::furnish(std::shared_ptr<sandbox::Sandbox> sandbox) {
+  const auto found = networks_.find(sandbox->row().id);
+  if (found == networks_.end()) co_return Result<>();
+  const auto network = found->second;
+  if (network->certificate == network->trusted) co_return Result<>();
+  const auto certificate = network->certificate;
+  std::vector<std::string> variables;
+  if (!certificate.empty()) {
+    const sandbox::SandboxFiles files(sandbox, [] { return false; });
+    auto bundle = bundle_with(certificate);
+    COVE_CO_CHECK(co_await files.write_all(kBundlePath, std::move(bundle), {}));
+    COVE_CO_CHECK(co_await files.write_all(kAuthorityPath, certificate, {}));
+    for (const auto* name : {"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT"})
+      variables.push_back(fmt::format("{}={}", name, kBundlePath));
+    variables.push_back(fmt::format("NODE_EXTRA_CA_CERTS={}", kAuthorityPath));
+  }
+  sandbox->set_network_variables(std::move(variables));
+  network->trusted = certificate;
+  co_return Result<>();
+}
+
 void Networks::forget(const std::string& id) {
   const auto found = networks_.find(id);
   if (found == networks_.end()) return;
@@ -122,17 +168,18 @@ void Networks::forget(const std::string& id) {
 }
 
 async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy,
-                                    wire::EgressScope scope) {
+                                    wire::EgressScope scope, journal::Actor actor) {
   const auto network = of(sandbox->row().id);
   co_await acquire(network);
   auto changed = co_await change(sandbox, network, policy, scope);
   if (changed) changed = write_down(*sandbox, policy);
+  if (changed && sandbox->state() == sandbox::State::running) changed = co_await furnish(sandbox);
   network->busy = false;
   network->changed.notify_all();
-  if (changed)
-    registry_.publish(
-        "network", *sandbox,
-        json::serialize(json::object{{"mode", egress::to_json(policy, egress::Secrets::hidden).at("mode")}}));
+  if (changed) {
+    const auto shown = egress::to_json(policy, egress::Secrets::hidden);
+    registry_.publish("network", *sandbox, json::serialize(json::object{{"mode", shown.at("mode")}}), actor);
+  }
   co_return changed;
 }
 
@@ -140,6 +187,7 @@ async::Task<Result<>> Networks::change(std::shared_ptr<sandbox::Sandbox> sandbox
                                        wire::EgressScope scope) {
   if (!wants_ways(policy)) {
     if (network->open) COVE_CO_CHECK(co_await close_ways(sandbox, network));
+    network->certificate.clear();
     network->policy = std::move(policy);
     co_return Result<>();
   }
@@ -154,6 +202,7 @@ async::Task<Result<>> Networks::change(std::shared_ptr<sandbox::Sandbox> sandbox
     [[maybe_unused]] const auto back = co_await order_ways(sandbox, network->policy, wire::NetworkSockets::none);
     co_return tl::unexpected<Error>(told.error());
   }
+  network->certificate = certificate_in(*told);
   network->policy = std::move(policy);
   co_return Result<>();
 }
@@ -173,6 +222,7 @@ async::Task<Result<>> Networks::open_ways(std::shared_ptr<sandbox::Sandbox> sand
     [[maybe_unused]] const auto closed = co_await order_no_ways(sandbox);
     co_return tl::unexpected<Error>(told.error());
   }
+  network->certificate = certificate_in(*told);
   network->policy = std::move(policy);
   network->open = true;
   co_return Result<>();

@@ -49,9 +49,12 @@ class Networks : public sandbox::Networking {
   async::Task<> restore();
 
   async::Task<Result<>> open(std::shared_ptr<sandbox::Sandbox> sandbox, std::string policy_json) override;
+  async::Task<Result<>> furnish(std::shared_ptr<sandbox::Sandbox> sandbox) override;
   void forget(const std::string& id) override;
 
-  async::Task<Result<>> set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy, wire::EgressScope scope);
+  // `actor`: who asks, for the journal.
+  async::Task<Result<>> set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy, wire::EgressScope scope,
+                            journal::Actor actor = {});
   [[nodiscard]] egress::Policy policy_of(const sandbox::Sandbox& sandbox) const;
   // The counters and the certificate of the egress process, for a sandbox whose network is open; empty for another.
   async::Task<Result<boost::json::object>> inspect(std::shared_ptr<sandbox::Sandbox> sandbox);
@@ -73,7 +76,9 @@ class Networks : public sandbox::Networking {
     egress::Policy policy;
     bool open = false;  // the egress process serves it
     bool proxy = false;
-    bool busy = false;  // somebody changes it
+    std::string certificate;  // of the authority that egress made for names with headers (PEM)
+    std::string trusted;      // that of them which programs inside were told of
+    bool busy = false;        // somebody changes it
     async::Signal changed;
     std::deque<LogRecord> log;
     std::uint64_t next_number = 1;

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace cove::network {
+namespace {
+
+std::string_view text_in(const boost::json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string_view(value->get_string()) : std::string_view();
+}
+
+}  // namespace
 
 Result<> may_have(const sandbox::Core& core, const Principal& principal, const egress::Policy& policy) {
   if (core.authority.operates(principal)) return {};
@@ -18,9 +26,20 @@ Result<> may_have(const sandbox::Core& core, const Principal& principal, const e
 }
 
 Result<egress::Policy> requested_policy(const sandbox::Core& core, const Principal& principal,
-                                        const boost::json::value& requested) {
+                                        boost::json::value requested, const egress::Policy& before) {
+  auto* object = requested.if_object();
+  auto* headers = object != nullptr ? object->if_contains("headers") : nullptr;
+  if (headers != nullptr && headers->is_array()) {
+    for (auto& one : headers->get_array()) {
+      if (!one.is_object() || one.get_object().contains("value")) continue;
+      auto& entry = one.get_object();
+      const auto same = std::ranges::find_if(before.headers, [&](const auto& rule) {
+        return text_in(entry, "host") == rule.name && text_in(entry, "header") == rule.header;
+      });
+      if (same != before.headers.end()) entry["value"] = same->value;
+    }
+  }
   COVE_TRY(auto policy, egress::parse_policy(requested, "network"));
-  if (!policy.headers.empty()) return fail(Errc::unsupported, "network.headers: headers cannot be added yet");
   COVE_CHECK(may_have(core, principal, policy));
   return policy;
 }

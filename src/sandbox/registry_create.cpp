@@ -217,6 +217,12 @@ async::Task<Result<Registry::Ensured>> Registry::ensure(CreateRequest request, Q
   }
   COVE_CO_CHECK(co_await open_network(sandbox, std::move(request.network_json)));
   sandbox->set_state(State::running);
+  if (networking_ != nullptr) {
+    if (auto furnished = co_await networking_->furnish(sandbox); !furnished) {
+      co_await remove(sandbox, "failed");
+      co_return tl::unexpected<Error>(furnished.error());
+    }
+  }
   ++counters_.created;
   publish("created", *sandbox, "{}", request.actor);
   sooner_.notify_all();

@@ -120,6 +120,8 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   async::Task<Result<>> apply_limits(SandboxLimits limits);
   // Has the keeper change the ways out of its network (wire/network_records.hpp). The answer comes over the socket.
   async::Task<Result<>> order_network(UniqueFd order, UniqueFd answer);
+  // "K=V", for processes from now on; those of the sandbox and of a request win.
+  void set_network_variables(std::vector<std::string> variables) { network_variables_ = std::move(variables); }
   async::Task<Result<>> pause();
   async::Task<Result<>> resume();
 
@@ -177,6 +179,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
 
   SandboxContext& context_;
   SandboxRecord record_;
+  std::vector<std::string> network_variables_;
   SandboxId id_;
   async::Signal changed_;
   ResourceCounters counters_;

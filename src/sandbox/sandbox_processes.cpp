@@ -95,6 +95,7 @@ std::vector<std::string> Sandbox::environment(const ProcessRequest& request) con
   auto variables = guest::base_environment(
       {.memory_bytes = record_.row.memory_bytes, .cpu_millis = record_.row.cpu_millis, .pids = record_.row.pids});
   if (request.terminal) guest::set_variable(variables, "TERM=xterm-256color");
+  for (const auto& variable : network_variables_) guest::set_variable(variables, variable);
   boost::system::error_code failed;
   if (const auto own = json::parse(record_.row.env_json, failed); !failed && own.is_object()) {
     for (const auto& [name, value] : own.as_object()) {

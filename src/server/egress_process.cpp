@@ -38,7 +38,7 @@ bool drop_privileges(const FrontHome& home) {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != supervisor) ::_exit(1);
-  ::_exit(egress::serve({.front = UniqueFd(3), .resolver = config.resolver, .ca_file = {}}));
+  ::_exit(egress::serve({.front = UniqueFd(3), .resolver = config.resolver, .ca_file = config.outbound.ca_file}));
 }
 
 }  // namespace

@@ -73,6 +73,16 @@ void describe_metrics(Services& services) {
                 [&services] { return services.installs.running(); });
   metrics.watch("cove_installs_waiting", "Installs of packages that wait for their turn",
                 [&services] { return services.installs.waiting(); });
+  metrics.watch("cove_networks", "Sandboxes that have a way out",
+                [&services] { return static_cast<double>(services.networks.open_networks()); });
+  const auto& network = services.networks.counters();
+  total("cove_network_allowed_total", "Names and connections of sandboxes that were allowed", network.allowed);
+  total("cove_network_denied_total", "Names and connections of sandboxes that were denied", network.denied);
+  total("cove_network_bytes_in_total", "Bytes that sandboxes received from outside, of connections that are over",
+        network.bytes_in);
+  total("cove_network_bytes_out_total", "Bytes that sandboxes sent outside, of connections that are over",
+        network.bytes_out);
+  total("cove_network_records_lost_total", "Decisions that came too fast to be written down", network.lost);
   metrics.watch("cove_tool_servers", "Tool servers that are registered in sandboxes",
                 [&services] { return static_cast<double>(services.tools.servers()); });
   metrics.watch("cove_tool_calls_running", "Calls of tools that run",
@@ -86,16 +96,6 @@ void describe_metrics(Services& services) {
   total("cove_tool_calls_limited_total", "Calls of tools refused because of a bound", tools.limited);
   total("cove_tool_calls_retried_total", "Calls of tools made again after the server died", tools.retried);
   total("cove_tool_answers_dropped_total", "Answers that code in a sandbox did not take", tools.dropped);
-  metrics.watch("cove_networks", "Sandboxes that have a way out",
-                [&services] { return static_cast<double>(services.networks.open_networks()); });
-  const auto& network = services.networks.counters();
-  total("cove_network_allowed_total", "Names and connections of sandboxes that were allowed", network.allowed);
-  total("cove_network_denied_total", "Names and connections of sandboxes that were denied", network.denied);
-  total("cove_network_bytes_in_total", "Bytes that sandboxes received from outside, of connections that are over",
-        network.bytes_in);
-  total("cove_network_bytes_out_total", "Bytes that sandboxes sent outside, of connections that are over",
-        network.bytes_out);
-  total("cove_network_records_lost_total", "Decisions that came too fast to be written down", network.lost);
   const auto& resolver = services.outbound.resolver();
   metrics.watch("cove_lookups_running", "Names that are being looked up",
                 [&resolver] { return static_cast<double>(resolver.running()); });

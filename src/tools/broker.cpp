@@ -86,6 +86,7 @@ std::shared_ptr<Connection> Broker::connect_to(const std::shared_ptr<sandbox::Sa
                                                bool every_variable) {
   const bool inside = definition.place == Place::inside;
   auto find = [this, weak = std::weak_ptr(sandbox), principal, inside, every_variable, config = definition.config,
+               on_host = definition.place == Place::host ? definition.name : std::string(),
                network = definition.network_json]() -> Result<Connection::Way> {
     const auto settings = settings_();
     const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
@@ -107,6 +108,8 @@ std::shared_ptr<Connection> Broker::connect_to(const std::shared_ptr<sandbox::Sa
     mcp::client::Environment environment{
         .executor = executor_, .http = &http_, .reach = std::move(reach), .tenant = principal.tenant, .eras = eras_};
     environment.launch = inside ? launch_inside(weak) : launch_in_own_sandbox(core_, principal, network);
+    if (!on_host.empty())
+      environment.launch = settings.launch_on_host ? settings.launch_on_host(on_host) : mcp::client::Launch();
     environment.limits.result_bytes = settings.result_bytes;
     return Connection::Way{.environment = std::move(environment), .config = std::move(*substituted)};
   };

@@ -76,6 +76,8 @@ struct BrokerSettings {
   std::uint32_t rate = 0;        // a second, of one sandbox
   std::uint64_t result_bytes = 0;
   std::uint32_t log_records = 0;
+  std::function<mcp::client::Launch(std::string name)>
+      launch_on_host{};                        // of the operator's servers; none: they have no host
   std::map<std::string, std::string> named{};  // servers for every sandbox, each as the JSON of its parameters
 };
 

@@ -145,3 +145,16 @@ def test_the_way_out_works_without_root_too(ordinary):
         assert run.status == 1 and "Network is unreachable" in run.err, run.err
         run = ordinary(*listed, "-c", "import socket; socket.create_connection(('203.0.113.7', 443))")
         assert run.status == 1 and "Network is unreachable" in run.err, run.err
+
+
+def test_a_server_without_root_gives_a_way_out_too(ordinary):
+    with Web() as web, NameServer(ok_test=["127.0.0.1"], other_test=["127.0.0.1"]) as names, tempfile.TemporaryDirectory(prefix="cove-test-") as directory:
+        os.chmod(directory, 0o755)
+        binary = shutil.copy(COVE, directory)
+        with Server("--allow-degraded", "--resolver", names.address, user=NOBODY, binary=binary, env={"HOME": directory}) as server:
+            box = server.create(network={"allow": [f"ok.test:{web.port}", "127.0.0.1"]})
+            assert server.out(box, f"curl -sS http://ok.test:{web.port}/") == "hello"
+            refused = server.exec(box, "curl", "-sS", f"http://other.test:{web.port}/")
+            assert refused["exitCode"] == 7 and "mode allow" in refused["stderr"], refused
+            server.put(f"{at(box)}/network", {"mode": "none"})
+            assert server.exec(box, "curl", "-sS", f"http://ok.test:{web.port}/")["exitCode"] == 6

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "base/clock.hpp"
+#include "base/units.hpp"
 #include "cli/client/network_options.hpp"
 #include "cli/client/table.hpp"
 #include "cli/console.hpp"
@@ -35,6 +37,15 @@ Result<> show_policy(const json::object& policy) {
     if (const auto list = list_of(policy, name); !list.empty())
       COVE_CHECK(put_line(fmt::format("{:<9} {}", name, printable(list))));
   }
+  if (const auto* headers = policy.if_contains("headers"); headers != nullptr && headers->is_array()) {
+    for (const auto& one : headers->as_array()) {
+      if (!one.is_object()) continue;
+      COVE_CHECK(put_line(fmt::format("header    {} {}", printable(text_of(one.as_object(), "host")),
+                                      printable(text_of(one.as_object(), "header")))));
+    }
+  }
+  if (const auto proxy = text_of(policy, "proxy"); !proxy.empty())
+    COVE_CHECK(put_line(fmt::format("proxy     {} (inside)", printable(proxy))));
   return {};
 }
 
@@ -44,14 +55,19 @@ Result<> show_decisions(const NetworkArguments& arguments) {
            client.ask({.method = "GET", .target = sandbox_target(arguments.id).text() + "/network/log?limit=1000"}));
   if (arguments.json) return put_line(answer.body);
   COVE_TRY(const auto body, object_of(answer.body));
-  Table table({"TIME", "KIND", "NAME", "ADDRESS", "PORT", "VERDICT", "RULE"});
+  Table table({"TIME", "KIND", "NAME", "ADDRESS", "PORT", "VERDICT", "RULE", "IN", "OUT"});
   if (const auto* records = body.if_contains("records"); records != nullptr && records->is_array()) {
     for (const auto& one : records->as_array()) {
       if (!one.is_object()) continue;
       const auto& record = one.as_object();
       const auto port = number_of(record, "port");
-      table.add({text_of(record, "time"), text_of(record, "kind"), text_of(record, "name"), text_of(record, "address"),
-                 port > 0 ? std::to_string(port) : "", text_of(record, "verdict"), text_of(record, "rule")});
+      // Of a connection that is over the log has both its decision and its end, with the bytes.
+      const bool over = text_of(record, "event") == "closed";
+      table.add({iso_time(number_of(record, "time")), text_of(record, "kind"), text_of(record, "name"),
+                 text_of(record, "address"), port > 0 ? std::to_string(port) : "",
+                 over ? "ended" : text_of(record, "verdict"), text_of(record, over ? "error" : "rule"),
+                 over ? format_size(static_cast<std::uint64_t>(number_of(record, "bytes_in"))) : "",
+                 over ? format_size(static_cast<std::uint64_t>(number_of(record, "bytes_out"))) : ""});
     }
   }
   return put_line(table.text());

@@ -1,8 +1,25 @@
 #include "cli/client/network_options.hpp"
 
 namespace cove::cli {
+namespace {
 
 namespace json = boost::json;
+
+// "api.example.com authorization: Bearer …"
+Result<json::object> header_rule(const std::string& text) {
+  const auto blank = text.find(' ');
+  const auto colon = text.find(':', blank == std::string::npos ? 0 : blank);
+  if (blank == std::string::npos || colon == std::string::npos || text.size() < colon + 2)
+    return fail(Errc::invalid,
+                "--header must be 'HOST NAME: VALUE', such as 'api.example.com authorization: Bearer …'");
+  const auto value = text.find_first_not_of(' ', colon + 1);
+  if (value == std::string::npos) return fail(Errc::invalid, "--header has no value after the colon");
+  return json::object{{"host", text.substr(0, blank)},
+                      {"header", text.substr(blank + 1, colon - blank - 1)},
+                      {"value", text.substr(value)}};
+}
+
+}  // namespace
 
 void describe(App& command, NetworkOptions& options) {
   command
@@ -14,6 +31,10 @@ void describe(App& command, NetworkOptions& options) {
       ->group("Network");
   again(command.add_option("--deny", options.deny, "The same for what may not, whatever else allows it; repeatable"))
       ->group("Network");
+  again(command.add_option(
+            "--header", options.headers,
+            "'HOST NAME: VALUE': a header that is added outside of the sandbox to requests for this host; repeatable"))
+      ->group("Network");
   command.add_flag("--learn", options.learn, "Allow everything public, and propose a list of what was used")
       ->group("Network");
 }
@@ -22,6 +43,12 @@ Result<json::object> policy_of(const NetworkOptions& options) {
   json::object policy{{"mode", !options.mode.empty() ? options.mode : options.learn ? "public" : "allow"}};
   if (!options.allow.empty()) policy["allow"] = json::value_from(options.allow);
   if (!options.deny.empty()) policy["deny"] = json::value_from(options.deny);
+  json::array headers;
+  for (const auto& text : options.headers) {
+    COVE_TRY(auto rule, header_rule(text));
+    headers.push_back(std::move(rule));
+  }
+  if (!headers.empty()) policy["headers"] = std::move(headers);
   if (options.learn) policy["learn"] = true;
   return policy;
 }

@@ -10,10 +10,12 @@ namespace cove::cli {
 // The way out of a sandbox, as flags.
 struct NetworkOptions {
   std::string mode;
-  Words allow, deny;
+  Words allow, deny, headers;
   bool learn = false;
 
-  [[nodiscard]] bool given() const { return !mode.empty() || !allow.empty() || !deny.empty() || learn; }
+  [[nodiscard]] bool given() const {
+    return !mode.empty() || !allow.empty() || !deny.empty() || !headers.empty() || learn;
+  }
 };
 
 void describe(App& command, NetworkOptions& options);

@@ -175,6 +175,18 @@ json::object output_schema() {
                 {"exit_code", "stdout", "stderr", "duration_ms", "timed_out", "session_id"});
 }
 
+std::string_view network_sentence(const config::Config& config) {
+  switch (config.network.mode) {
+    case config::NetworkMode::everything:
+      return "Public hosts can be reached.";
+    case config::NetworkMode::allow:
+      return "Of the network only listed hosts can be reached, until allow_network has opened more.";
+    case config::NetworkMode::none:
+      break;
+  }
+  return "There is no network until allow_network has opened it.";
+}
+
 // Models read this before anything else.
 std::string description(const config::Config& config) {
   return fmt::format(
@@ -184,10 +196,9 @@ std::string description(const config::Config& config) {
       "which then does not see the session's variables. The working directory is /workspace: files are kept there "
       "between calls, and files that a run writes are returned as links. Without session_id, calls go to the "
       "connection's own session; pass a session_id to return to a session later (it ends after {} minutes without "
-      "use). There is no network until allow_network has opened it. A run may take {} seconds unless timeout is set, "
-      "at most {}. Of long output the "
-      "beginning and the end are returned, and a link to all of it, up to {} of each stream.",
-      std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(),
+      "use). {} A run may take {} seconds unless timeout is set, at most {}. Of long output the beginning and the end "
+      "are returned, and a link to all of it, up to {} of each stream.",
+      std::chrono::duration_cast<std::chrono::minutes>(config.mcp.session_idle).count(), network_sentence(config),
       std::chrono::duration_cast<std::chrono::seconds>(config.mcp.timeout).count(),
       std::chrono::duration_cast<std::chrono::seconds>(config.exec.max_timeout).count(),
       format_size(config.mcp.output_bytes));
@@ -206,7 +217,7 @@ Tool execute_tool(const config::Languages& languages, const config::Config& conf
                       {{"readOnlyHint", false},
                        {"destructiveHint", false},
                        {"idempotentHint", true},
-                       {"openWorldHint", false},
+                       {"openWorldHint", config.network.mode != config::NetworkMode::none},
                        {"supportsStreaming", true}}}};
   tool.run = execute;
   tool.tasks = TaskUse::optional;

@@ -33,7 +33,7 @@ Task<Or<>> register_server(ToolContext& context, Call& call, json::object argume
   if (!definition) co_return tool_error(definition.error().message);
   const auto principal = principal_of(call);
   if (!definition->network_json.empty()) {
-    const auto may = network::requested_policy(context.services, principal, json::parse(definition->network_json));
+    const auto may = network::requested_policy(context.services, principal, json::parse(definition->network_json), {});
     if (!may) co_return tool_error(may.error().message);
   }
   const auto session = co_await context.sessions.open(call, session_id->value_or(""), "python");

@@ -109,7 +109,7 @@ Result<sandbox::CreateRequest> parse_create(const json::object& body, Services& 
     if (request.metadata_json.size() > kMetadataLimit) return fail(Errc::invalid, "metadata is larger than 16 KiB");
   }
   if (const auto* network = body.if_contains("network"); network != nullptr && !network->is_null()) {
-    COVE_TRY(const auto policy, network::requested_policy(services, principal, *network));
+    COVE_TRY(const auto policy, network::requested_policy(services, principal, *network, {}));
     request.network_json = network::text_of(policy);
   }
   request.notes_json = json::serialize(notes);

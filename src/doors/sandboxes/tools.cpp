@@ -34,7 +34,7 @@ Task<Answer> add_tools(Services& services, http::Exchange& exchange) {
   }
   COVE_CO_TRY(auto definition, tools::parse_definition(std::move(*name), std::move(body)));
   if (!definition.network_json.empty())
-    COVE_CO_CHECK(network::requested_policy(services, principal, json::parse(definition.network_json)));
+    COVE_CO_CHECK(network::requested_policy(services, principal, json::parse(definition.network_json), {}));
   COVE_CO_TRY(const auto view, co_await services.tools.add(found, principal, std::move(definition)));
   co_return http::json_response(201, tools::to_json(view));
 }
