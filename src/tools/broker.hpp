@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,7 +136,8 @@ class Broker {
     std::map<std::string, std::string, std::less<>> pinned;  // tool to the hash of its definition
     std::map<std::string, bool, std::less<>> repeatable;     // those that may be called again after a failure
     bool configured = false;
-    std::uint64_t checked = 0;  // the connection's generation that was compared
+    std::set<std::string, std::less<>> changed;  // tools whose definition is another than the pinned
+    std::uint64_t checked = 0;  // the version of the tools, as the connection counts, that was compared
   };
   struct Records {
     std::deque<boost::json::object> list;
