@@ -76,6 +76,7 @@ async::Task<Result<>> Registry::adopt_inherited(std::shared_ptr<Sandbox> sandbox
   if (auto adopted = co_await sandbox->adopt_into_keeper(); !adopted) co_return adopted;
   // A sandbox that is being deleted needs no connection.
   if (sandbox->state() == State::creating) {
+    if (context_.tool_calls != nullptr) context_.tool_calls->adopt(sandbox);
     if (auto connected = co_await sandbox->reconnect(); !connected) co_return connected;
     inherited_.erase(sandbox->row().id);
   }

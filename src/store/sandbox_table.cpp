@@ -38,6 +38,8 @@ SandboxTable::SandboxTable(Database& database)
       set_dependencies_(database, "UPDATE sandboxes SET dependencies_json = ?2 WHERE id = ?1"),
       network_(database, "SELECT network FROM sandboxes WHERE id = ?"),
       set_network_(database, "UPDATE sandboxes SET network = ?2 WHERE id = ?1"),
+      supervised_(database, "SELECT supervised FROM sandboxes WHERE id = ?"),
+      set_supervised_(database, "UPDATE sandboxes SET supervised = ?2 WHERE id = ?1"),
       erase_(database, "DELETE FROM sandboxes WHERE id = ?"),
       all_(database, fmt::format("SELECT {} FROM sandboxes ORDER BY tenant, name", kColumns)) {}
 
@@ -75,6 +77,16 @@ Result<std::string> SandboxTable::network(std::string_view id) {
 
 Result<> SandboxTable::set_network(std::string_view id, std::string_view sealed) {
   return found(set_network_.run(id, sealed));
+}
+
+Result<bool> SandboxTable::supervised(std::string_view id) {
+  bool supervised = false;
+  COVE_CHECK(supervised_.each([&](const Row& row) { row.get(0, supervised); }, id));
+  return supervised;
+}
+
+Result<> SandboxTable::set_supervised(std::string_view id, bool supervised) {
+  return found(set_supervised_.run(id, supervised));
 }
 
 Result<> SandboxTable::set_state(std::string_view id, std::string_view state) {

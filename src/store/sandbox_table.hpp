@@ -58,7 +58,10 @@ class SandboxTable {
   // As it was set; "" when it never was.
   Result<std::string> network(std::string_view id);
   Result<> set_network(std::string_view id, std::string_view sealed);
-  // Also erases its processes and executions.
+  // Whether somebody is asked about its calls of tools.
+  Result<bool> supervised(std::string_view id);
+  Result<> set_supervised(std::string_view id, bool supervised);
+  // Also erases its processes, executions and tool servers.
   Result<> erase(std::string_view id);
   Result<std::vector<SandboxRow>> all();
 
@@ -66,7 +69,7 @@ class SandboxTable {
   Result<> found(Result<> done) const;
   Database& database_;
   Statement insert_, update_, set_state_, set_expiry_, set_limits_, dependencies_, set_dependencies_, network_,
-      set_network_, erase_, all_;
+      set_network_, supervised_, set_supervised_, erase_, all_;
 };
 
 }  // namespace cove::store

@@ -265,6 +265,16 @@ CREATE TABLE activity_gaps (
   lost_seq INTEGER NOT NULL
 ) WITHOUT ROWID;
 )",
+    // Tool servers of sandboxes, sealed, and whether somebody is to be asked about their calls.
+    R"(
+CREATE TABLE tool_servers (
+  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE ON UPDATE CASCADE,
+  name TEXT NOT NULL,
+  sealed TEXT NOT NULL,
+  PRIMARY KEY (sandbox, name)
+) WITHOUT ROWID;
+ALTER TABLE sandboxes ADD COLUMN supervised INTEGER NOT NULL DEFAULT 0;
+)",
 });
 
 Result<> take(Database& database, std::size_t step) {

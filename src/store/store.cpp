@@ -134,6 +134,7 @@ Store::Store(Database database, std::string dir)
       templates_(database_),
       notebooks_(database_),
       activity_(database_),
+      tool_servers_(database_),
       secrets_(std::move(dir)) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& dir, OnBroken on_broken) {

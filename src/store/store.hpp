@@ -16,6 +16,7 @@
 #include "store/sandbox_table.hpp"
 #include "store/secret_box.hpp"
 #include "store/template_table.hpp"
+#include "store/tool_server_table.hpp"
 
 namespace cove::store {
 
@@ -50,6 +51,7 @@ class Store {
   TemplateTable& templates() { return templates_; }
   NotebookTable& notebooks() { return notebooks_; }
   ActivityTable& activity() { return activity_; }
+  ToolServerTable& tool_servers() { return tool_servers_; }
   // For secrets in rows, sealed and opened with the id of the row.
   SecretBox& secrets() { return secrets_; }
 
@@ -83,6 +85,7 @@ class Store {
   TemplateTable templates_;
   NotebookTable notebooks_;
   ActivityTable activity_;
+  ToolServerTable tool_servers_;
   SecretBox secrets_;
   std::string warning_;
   bool keys_may_be_lost_ = false;

@@ -444,5 +444,31 @@ TEST_F(Tables, TemplatesComeBackAsTheyWereWrittenAndReplaceEachOtherByName) {
   EXPECT_THAT(*store_->templates().all(), ElementsAre(second));
 }
 
+using ToolServers = Tables;
+
+TEST_F(ToolServers, AreReplacedByNameAndGoWithTheirSandbox) {
+  ASSERT_TRUE(store_->sandboxes().insert(named("acme", "one")));
+  auto& servers = store_->tool_servers();
+  ASSERT_TRUE(servers.put({.sandbox = "acme-one", .name = "b", .sealed = "old"}));
+  ASSERT_TRUE(servers.put({.sandbox = "acme-one", .name = "a", .sealed = "1"}));
+  ASSERT_TRUE(servers.put({.sandbox = "acme-one", .name = "b", .sealed = "2"}));
+  EXPECT_THAT(*servers.of("acme-one"), ElementsAre(ToolServerRow{.sandbox = "acme-one", .name = "a", .sealed = "1"},
+                                                   ToolServerRow{.sandbox = "acme-one", .name = "b", .sealed = "2"}));
+  ASSERT_TRUE(servers.erase("acme-one", "a"));
+  EXPECT_EQ(servers.of("acme-one")->size(), 1U);
+  EXPECT_FALSE(servers.put({.sandbox = "nobody", .name = "a", .sealed = "1"}));
+  ASSERT_TRUE(store_->sandboxes().erase("acme-one"));
+  EXPECT_THAT(*servers.of("acme-one"), IsEmpty());
+}
+
+TEST_F(Sandboxes, RememberThatTheyAreSupervised) {
+  ASSERT_TRUE(store_->sandboxes().insert(full_row()));
+  const auto id = full_row().id;
+  EXPECT_FALSE(*store_->sandboxes().supervised(id));
+  ASSERT_TRUE(store_->sandboxes().set_supervised(id, true));
+  EXPECT_TRUE(*store_->sandboxes().supervised(id));
+  EXPECT_EQ(store_->sandboxes().set_supervised("nobody", true).error().code, Errc::not_found);
+}
+
 }  // namespace
 }  // namespace cove::store

@@ -94,7 +94,7 @@ async::Task<Result<std::uint64_t>> Approvals::attach(std::string sandbox, Send s
   }
   desk->approver = next_++;
   desk->send = std::move(send);
-  supervised_[sandbox] = true;
+  if (supervised_.emplace(sandbox, true).second) on_supervised_(sandbox, true);
   // What waited for somebody to list it.
   for (const auto& [id, pending] : desk->pending) {
     if (pending->answer || pending->approver != 0) continue;
@@ -122,7 +122,7 @@ bool Approvals::supervised(const std::string& sandbox) const {
 }
 
 void Approvals::forget(const std::string& sandbox) {
-  supervised_.erase(sandbox);
+  if (supervised_.erase(sandbox) > 0) on_supervised_(sandbox, false);
   const auto found = desks_.find(sandbox);
   if (found == desks_.end()) return;
   for (const auto& [id, pending] : found->second->pending) settle(pending, {.kind = ApprovalAnswer::Kind::abandoned});

@@ -64,6 +64,11 @@ class Approvals {
   void detach(const std::string& sandbox, std::uint64_t approver);
   // Somebody is or was its approver: calls that no policy decides are asked about.
   [[nodiscard]] bool supervised(const std::string& sandbox) const;
+  void supervise(const std::string& sandbox) { supervised_[sandbox] = true; }
+  // Called when that begins and ends.
+  void on_supervised(std::function<void(const std::string& sandbox, bool supervised)> told) {
+    on_supervised_ = std::move(told);
+  }
   // Ends that; what waits is abandoned.
   void forget(const std::string& sandbox);
 
@@ -89,6 +94,7 @@ class Approvals {
   boost::asio::any_io_executor executor_;
   std::map<std::string, std::shared_ptr<Desk>> desks_;
   std::map<std::string, bool> supervised_;
+  std::function<void(const std::string& sandbox, bool supervised)> on_supervised_ = [](const auto&, bool) {};
   std::uint64_t next_ = 1;
   std::size_t count_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "base/sha256.hpp"
 #include "outbound/url.hpp"
+#include "store/secret.hpp"
 #include "tools/launch.hpp"
 #include "tools/package_files.hpp"
 
@@ -66,7 +67,10 @@ std::vector<codegen::Tool> for_codegen(const std::vector<mcp::client::Tool>& too
 }  // namespace
 
 Broker::Broker(boost::asio::any_io_executor executor, sandbox::Core& core, outbound::Client& http, Settings settings)
-    : executor_(std::move(executor)), core_(core), http_(http), settings_(std::move(settings)), approvals_(executor_) {}
+    : executor_(std::move(executor)), core_(core), http_(http), settings_(std::move(settings)), approvals_(executor_) {
+  approvals_.on_supervised(
+      [this](const std::string& sandbox, bool supervised) { remember_supervised(sandbox, supervised); });
+}
 
 std::shared_ptr<Broker::Group> Broker::group_of(const std::string& sandbox_id) {
   auto& group = groups_[sandbox_id];
@@ -123,13 +127,14 @@ async::Task<Result<ServerView>> Broker::add(std::shared_ptr<sandbox::Sandbox> sa
   if (!group->servers.contains(name) && group->servers.size() >= settings_().servers)
     co_return fail(Errc::quota, fmt::format("the limit of {} tool servers in this sandbox is reached (tools.servers)",
                                             settings_().servers));
-  const auto server = std::make_shared<Server>(Server{.definition = std::move(definition)});
+  const auto server = std::make_shared<Server>(Server{.definition = std::move(definition), .principal = principal});
   server->connection = connect_to(sandbox, principal, server->definition, core_.authority.operates(principal));
   COVE_CO_TRY(auto tools, co_await learn(server));
   const codegen::Server of_package{.name = name, .params = server->definition.params};
   COVE_CO_TRY(const auto package, codegen::generate(of_package, tools));
   server->modules = package.names();
   if (server->definition.writes) COVE_CO_CHECK(co_await write_package(sandbox, server->definition.path(), package));
+  COVE_CO_CHECK(keep(*sandbox, *server));
   group->servers[name] = server;
   on_server_(sandbox);
   core_.registry.publish("tools_registered", *sandbox,
@@ -158,20 +163,31 @@ async::Task<Result<std::shared_ptr<Broker::Server>>> Broker::obtain(std::shared_
   const auto named = settings.named.find(name);
   if (named == settings.named.end()) co_return tl::unexpected<Error>(find(*sandbox, name).error());
   COVE_CO_TRY(auto definition, parse_named(name, named->second));
-  const auto server = std::make_shared<Server>(Server{.definition = std::move(definition), .configured = true});
-  auto& shared = shared_[{sandbox->tenant(), name}];
-  server->connection = shared.lock();
-  if (!server->connection) {
-    // The operator's own words: every variable may stand in them.
-    server->connection = connect_to(sandbox, Principal{.tenant = sandbox->tenant()}, server->definition, true);
-    shared = server->connection;
-  }
+  const auto server = std::make_shared<Server>(Server{.definition = std::move(definition),
+                                                      .principal = {.tenant = sandbox->tenant()},
+                                                      .configured = true,
+                                                      .configured_hash = store::sha256_hex(named->second)});
+  server->connection = named_connection(sandbox, server->definition);
   COVE_CO_TRY(const auto tools, co_await learn(server));
   COVE_CO_TRY(const auto package, codegen::generate({.name = name, .params = server->definition.params}, tools));
   server->modules = package.names();
+  COVE_CO_CHECK(keep(*sandbox, *server));
   group_of(sandbox->row().id)->servers.emplace(name, server);
   on_server_(sandbox);
   co_return server;
+}
+
+// Shared by the sandboxes of a tenant.
+std::shared_ptr<Connection> Broker::named_connection(const std::shared_ptr<sandbox::Sandbox>& sandbox,
+                                                     const Definition& definition) {
+  auto& shared = shared_[{sandbox->tenant(), definition.name}];
+  auto connection = shared.lock();
+  if (!connection) {
+    // The operator's own words: every variable may stand in them.
+    connection = connect_to(sandbox, Principal{.tenant = sandbox->tenant()}, definition, true);
+    shared = connection;
+  }
+  return connection;
 }
 
 async::Task<Result<ServerView>> Broker::add_named(std::shared_ptr<sandbox::Sandbox> sandbox, std::string name) {
@@ -180,13 +196,15 @@ async::Task<Result<ServerView>> Broker::add_named(std::shared_ptr<sandbox::Sandb
   COVE_CO_TRY(const auto package, codegen::generate({.name = name, .params = server->definition.params}, tools));
   COVE_CO_CHECK(co_await write_package(sandbox, server->definition.path(), package));
   server->definition.writes = true;
+  COVE_CO_CHECK(keep(*sandbox, *server));
   co_return find(*sandbox, name);  // it may have ended meanwhile
 }
 
 Result<> Broker::remove(const sandbox::Sandbox& sandbox, std::string_view name) {
   COVE_CHECK(find(sandbox, name));
   const auto group = group_of(sandbox.row().id);
-  group->servers.erase(group->servers.find(name));
+  COVE_CHECK(core_.registry.store().tool_servers().erase(sandbox.row().id, name));
+  group->servers.erase(std::string(name));
   core_.registry.publish("tools_removed", sandbox, json::serialize(json::object{{"server", name}}));
   return {};
 }
@@ -239,6 +257,7 @@ std::size_t Broker::servers() const {
 
 void Broker::forget(const std::string& sandbox_id) {
   groups_.erase(sandbox_id);
+  restored_.erase(sandbox_id);
   approvals_.forget(sandbox_id);
 }
 

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "journal/act.hpp"
+#include "journal/entry.hpp"
 #include "outbound/client.hpp"
 #include "sandbox/core.hpp"
 #include "sandbox/tool_calls.hpp"
@@ -34,6 +36,7 @@ struct Call {
   Approvals::Unattended unattended = Approvals::Unattended::wait;
   std::function<bool()> abandoned{};
   std::function<void(bool waits)> on_waiting{};  // for a person
+  journal::Actor actor{.door = "tools"};         // code in the sandbox, unless a client calls
 };
 
 // What is told to the one who made a call: a result, or why there is none.
@@ -47,7 +50,7 @@ struct Failure {
 };
 using Outcome = tl::expected<mcp::client::CallResult, Failure>;
 // {"result": {…}} or {"error": {…}}, as code in sandboxes reads it.
-boost::json::object to_json(const Outcome& outcome);
+boost::json::object to_json(Outcome outcome);
 
 struct ServerView {
   std::shared_ptr<const Definition> definition;
@@ -124,24 +127,37 @@ class Broker {
   void count_dropped() { ++counters_.dropped; }
   [[nodiscard]] BrokerSettings settings() const { return settings_(); }
 
+  // A sandbox of an earlier server process has its servers again, with what was said of their tools, before its code is
+  // heard. They are connected by the first call.
+  void restore(const std::shared_ptr<sandbox::Sandbox>& sandbox);
+  // When that was, on the clock of base/clock.hpp that counts from the boot; 0: it is no such sandbox.
+  [[nodiscard]] std::chrono::milliseconds restored_at(const std::string& sandbox_id) const;
   // A sandbox that is gone.
   void forget(const std::string& sandbox_id);
 
  private:
   struct Server {
     Definition definition;
+    Principal principal;  // who registered it
     std::shared_ptr<Connection> connection;
     std::vector<std::string> tools;
     std::vector<std::string> modules;
     std::map<std::string, std::string, std::less<>> pinned;  // tool to the hash of its definition
     std::map<std::string, bool, std::less<>> repeatable;     // those that may be called again after a failure
     bool configured = false;
+    std::string configured_hash;                 // of what the operator had written
     std::set<std::string, std::less<>> changed;  // tools whose definition is another than the pinned
     std::uint64_t checked = 0;  // the version of the tools, as the connection counts, that was compared
   };
   struct Records {
     std::deque<boost::json::object> list;
     std::uint64_t next = 1;
+  };
+  // Code in a sandbox cannot push everything else out of the journal by calls.
+  struct Journaled {
+    std::chrono::steady_clock::time_point since;
+    std::uint32_t acts = 0;      // since then
+    std::uint64_t left_out = 0;  // since the last that was written
   };
   struct Group {  // of one sandbox
     explicit Group(boost::asio::any_io_executor executor) : freed(std::move(executor)) {}
@@ -152,20 +168,30 @@ class Broker {
     double credit = 0;
     std::chrono::steady_clock::time_point credited;
     Records records;
+    Journaled journaled;
   };
 
   std::shared_ptr<Group> group_of(const std::string& sandbox_id);
   [[nodiscard]] std::shared_ptr<Server> server_of(const sandbox::Sandbox& sandbox, std::string_view name) const;
   // The same, and one that is configured for every sandbox is made.
   async::Task<Result<std::shared_ptr<Server>>> obtain(std::shared_ptr<sandbox::Sandbox> sandbox, std::string name);
+  Result<> keep(const sandbox::Sandbox& sandbox, const Server& server);
+  // Null: the operator has changed or taken away what it was.
+  Result<std::shared_ptr<Server>> read_kept(const std::shared_ptr<sandbox::Sandbox>& sandbox,
+                                            const store::ToolServerRow& row);
+  void remember_supervised(const std::string& sandbox_id, bool supervised);
   async::Task<Result<std::vector<codegen::Tool>>> learn(std::shared_ptr<Server> server);
   std::shared_ptr<Connection> connect_to(const std::shared_ptr<sandbox::Sandbox>& sandbox, const Principal& principal,
                                          const Definition& definition, bool every_variable);
+  std::shared_ptr<Connection> named_connection(const std::shared_ptr<sandbox::Sandbox>& sandbox,
+                                               const Definition& definition);
   async::Task<Result<>> check_pins(std::shared_ptr<Server> server, std::shared_ptr<mcp::client::Client> client,
                                    std::string tool);
   async::Task<Result<>> take_slot(std::shared_ptr<Group> group, std::function<bool()> abandoned);
   async::Task<std::optional<Failure>> permit(const Call& call, const Server* server);
   async::Task<Outcome> attempt(Call& call, std::shared_ptr<Server> server);
+  // In the journal, unless too many of the sandbox's calls are in it already.
+  static std::shared_ptr<journal::Entry> begin_act(Journaled& journaled, const Call& call, const std::string& hash);
   void record(Group& group, const Call& call, const std::string& hash, const Outcome& outcome,
               std::chrono::steady_clock::time_point began);
 
@@ -176,6 +202,7 @@ class Broker {
   Approvals approvals_;
   std::shared_ptr<mcp::client::EraMemory> eras_ = mcp::client::make_era_memory();
   std::map<std::string, std::shared_ptr<Group>> groups_;
+  std::map<std::string, std::chrono::milliseconds> restored_;
   std::map<std::pair<std::string, std::string>, std::weak_ptr<Connection>> shared_;  // by tenant and configured name
   BrokerCounters counters_;
   std::function<void(const std::shared_ptr<sandbox::Sandbox>&)> on_server_ = [](const auto&) {};

@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "tools/broker.hpp"
 
 namespace cove::tools {
@@ -17,12 +18,27 @@ using Kind = Failure::Kind;
 constexpr std::uint32_t kMaxWaiting = 1024;  // calls of one sandbox that wait for others to end
 constexpr std::size_t kMaxArguments = 8U << 20;
 constexpr std::chrono::milliseconds kLook{200};
+constexpr std::size_t kShownName = 200;
+constexpr std::size_t kShownMessage = 1000;
+constexpr std::uint32_t kMaxActs = 120;  // of the journal, for the calls of one sandbox in kActsTime
+constexpr std::chrono::minutes kActsTime{1};
 
 std::string_view word_of(Kind kind) {
   return kind == Kind::rejected   ? "rejected"
          : kind == Kind::timeout  ? "timeout"
          : kind == Kind::protocol ? "protocol"
                                   : "error";
+}
+
+std::string_view word_of(const Outcome& outcome) {
+  if (!outcome) return word_of(outcome.error().kind);
+  return outcome->is_error ? "tool error" : "ok";
+}
+
+journal::Outcome act_outcome_of(const Outcome& outcome) {
+  journal::Outcome out{.word = std::string(word_of(outcome)), .good = outcome && !outcome->is_error};
+  if (!outcome) out.result["message"] = one_line(outcome.error().message, kShownMessage);
+  return out;
 }
 
 Failure failure_of(const Error& error) {
@@ -32,18 +48,24 @@ Failure failure_of(const Error& error) {
 
 }  // namespace
 
-json::object to_json(const Outcome& outcome) {
+// Moved, member by member: a braced list of JSON is copied.
+json::object to_json(Outcome outcome) {
+  json::object answer;
   if (outcome) {
-    json::object result{{"content", outcome->content}, {"is_error", outcome->is_error}};
-    if (outcome->structured) result["structured"] = *outcome->structured;
-    return {{"result", std::move(result)}};
+    auto& result = answer["result"].emplace_object();
+    result["content"] = std::move(outcome->content);
+    result["is_error"] = outcome->is_error;
+    if (outcome->structured) result["structured"] = std::move(*outcome->structured);
+    return answer;
   }
-  const auto& failure = outcome.error();
-  json::object error{{"type", word_of(failure.kind)}, {"message", failure.message}};
+  auto& failure = outcome.error();
+  auto& error = answer["error"].emplace_object();
+  error["type"] = word_of(failure.kind);
+  error["message"] = std::move(failure.message);
   if (failure.kind == Kind::protocol) error["code"] = failure.code;
-  if (!failure.data.is_null()) error["data"] = failure.data;
+  if (!failure.data.is_null()) error["data"] = std::move(failure.data);
   if (failure.retryable) error["retryable"] = true;
-  return {{"error", std::move(error)}};
+  return answer;
 }
 
 // A slot among the calls that run at once, and one of the calls of this second.
@@ -149,9 +171,11 @@ async::Task<Outcome> Broker::call(Call call) {
   const auto text = json::serialize(call.arguments);
   sum.add(text);
   const auto hash = sum.hex();
+  const auto entry = begin_act(group->journaled, call, hash);
   const auto ended = [&](Outcome outcome) {
     if (!outcome) ++counters_.failed;
     record(*group, call, hash, outcome, began);
+    if (entry) entry->end(act_outcome_of(outcome));
     return outcome;
   };
   const auto obtained = co_await obtain(call.sandbox, call.server);
@@ -210,6 +234,25 @@ async::Task<tl::expected<json::array, Failure>> Broker::read(Call call, std::str
   co_return std::move(contents->get_array());
 }
 
+std::shared_ptr<journal::Entry> Broker::begin_act(Journaled& journaled, const Call& call, const std::string& hash) {
+  const auto now = Clock::now();
+  if (now - journaled.since >= kActsTime) journaled = {.since = now, .left_out = journaled.left_out};
+  if (journaled.acts >= kMaxActs) {
+    ++journaled.left_out;
+    return nullptr;
+  }
+  ++journaled.acts;
+  const auto server = one_line(call.server, kShownName);
+  const auto tool = one_line(call.tool, kShownName);
+  journal::Act act{.kind = journal::kind::kTool, .summary = server + "." + tool};
+  act.detail["server"] = server;
+  act.detail["tool"] = tool;
+  if (!call.kernel.empty()) act.detail["kernel"] = call.kernel;
+  act.detail["argumentsSha256"] = hash;
+  if (const auto left_out = std::exchange(journaled.left_out, 0); left_out > 0) act.detail["leftOut"] = left_out;
+  return call.sandbox->begin_act(call.actor, std::move(act));
+}
+
 void Broker::record(Group& group, const Call& call, const std::string& hash, const Outcome& outcome,
                     Clock::time_point began) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began).count();
@@ -219,9 +262,7 @@ void Broker::record(Group& group, const Call& call, const std::string& hash, con
                      {"tool", call.tool.substr(0, 200)},
                      {"kernel", call.kernel.empty() ? json::value() : json::value(call.kernel)},
                      {"argumentsSha256", hash},
-                     {"outcome", !outcome            ? word_of(outcome.error().kind)
-                                 : outcome->is_error ? "tool error"
-                                                     : "ok"},
+                     {"outcome", word_of(outcome)},
                      {"milliseconds", took}};
   auto& list = group.records.list;
   list.push_back(std::move(entry));

@@ -25,7 +25,16 @@ void KernelCalls::on_message(const std::shared_ptr<sandbox::Kernel>& kernel, san
   if (number == nullptr || !number->is_int64()) return;
   const auto call = number->get_int64();
   if (message.type != "tool_call") return calls_.cancel(kernel.get(), call);
-  calls_.begin(kernel.get(), std::make_shared<KernelPeer>(kernel), call, std::move(message));
+  const auto peer = std::make_shared<KernelPeer>(kernel);
+  // What a kernel said to the server process before us is heard once more, and may have been done. Who has its answer
+  // takes no other.
+  if (const auto since = broker_.restored_at(peer->sandbox()->row().id).count(); since > 0) {
+    const auto* at = message.content.if_contains("at");
+    if (at == nullptr || !at->is_int64() || at->get_int64() < since)
+      return calls_.refuse(*peer, message.parent.value_or(0), call,
+                           "the server restarted while this call was under way: it may have been made");
+  }
+  calls_.begin(kernel.get(), peer, call, std::move(message));
 }
 
 void KernelCalls::cancel(const sandbox::Kernel& kernel, std::optional<std::uint64_t> execution) {

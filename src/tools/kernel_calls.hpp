@@ -26,6 +26,7 @@ class KernelCalls : public sandbox::ToolCalls {
 
   void on_message(const std::shared_ptr<sandbox::Kernel>& kernel, sandbox::KernelMessage message) override;
   void cancel(const sandbox::Kernel& kernel, std::optional<std::uint64_t> execution) override;
+  void adopt(const std::shared_ptr<sandbox::Sandbox>& sandbox) override { broker_.restore(sandbox); }
   void forget(const std::string& sandbox_id) override;
 
  private:

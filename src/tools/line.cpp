@@ -36,6 +36,9 @@ async::Task<> Lines::serve(std::shared_ptr<sandbox::Sandbox> sandbox, std::share
     const auto found = open_.find(id);
     if (found != open_.end() && found->second == mark) open_.erase(found);
   });
+  // One that a server process before us left behind may be paused.
+  while (sandbox->state() == sandbox::State::creating || sandbox->state() == sandbox::State::paused)
+    co_await sandbox->changed().wait();
   sandbox::ProcessRequest request{.kind = sandbox::ProcessKind::internal,
                                   .argv = {"/usr/bin/python3", "-I", "-B", "-S", "/cove/python/tools_line.py"},
                                   .delivery = sandbox::Delivery::everything,

@@ -22,7 +22,9 @@ json::object error_of(std::string_view message) {
 
 std::string message_of(std::uint64_t parent, std::int64_t number, json::object answer) {
   answer["call"] = number;
-  return json::serialize(json::object{{"op", "tool_reply"}, {"id", parent}, {"content", std::move(answer)}});
+  json::object message{{"op", "tool_reply"}, {"id", parent}};
+  message["content"] = std::move(answer);
+  return json::serialize(message);
 }
 
 // {"servers": {name: [tool, …]}} as an answer.
@@ -44,11 +46,13 @@ async::Task<json::object> serve(Broker& broker, Call call, json::object content)
   parsed->on_waiting = std::move(call.on_waiting);
   if (auto uri = cove::json::text_of(content, "resource"); !uri.empty()) {
     auto contents = co_await broker.read(std::move(*parsed), std::move(uri));
-    if (!contents) co_return to_json(Outcome(tl::unexpected<Failure>(contents.error())));
-    co_return json::object{{"result", {{"contents", std::move(*contents)}}}};
+    if (!contents) co_return to_json(Outcome(tl::unexpected<Failure>(std::move(contents.error()))));
+    json::object answer;
+    answer["result"].emplace_object()["contents"] = std::move(*contents);
+    co_return answer;
   }
   auto outcome = co_await broker.call(std::move(*parsed));
-  co_return to_json(outcome);
+  co_return to_json(std::move(outcome));
 }
 
 }  // namespace

@@ -38,6 +38,8 @@ class PeerCalls {
 
   // `key` tells peers apart for as long as they live.
   void begin(const void* key, std::shared_ptr<Peer> peer, std::int64_t number, sandbox::KernelMessage message);
+  // Not made: its answer is an error that says so, `retryable`.
+  void refuse(Peer& peer, std::uint64_t parent, std::int64_t number, std::string why);
   // Nobody waits for this call any more; for those of this parent; for any.
   void cancel(const void* key, std::int64_t number);
   void cancel_parent(const void* key, std::uint64_t parent);
@@ -59,7 +61,6 @@ class PeerCalls {
                     boost::json::object content);
   [[nodiscard]] std::size_t held_for(const void* key) const;
   void tell(Peer& peer, std::string_view message);
-  void refuse(Peer& peer, std::uint64_t parent, std::int64_t number, std::string why);
 
   async::TaskGroup& tasks_;
   Broker& broker_;

@@ -1,5 +1,7 @@
 """The journal: every act through every door, who did it and how it ended; and doing it again."""
+import hashlib
 import json
+import pathlib
 
 import pytest
 import workspace
@@ -77,6 +79,36 @@ def test_who_changed_the_network_is_in_it(server, box):
     assert server.put(at(box, "network"), {"mode": "allow", "allow": ["example.com:443"]}).status == 200
     act = last(server, box, kind="network")
     assert (act["summary"], act["door"], act["outcome"]) == ("network allow", "sandboxes", "ok")
+
+
+TOOLS = (pathlib.Path(__file__).parents[1] / "support/tool_server.py").read_bytes()
+
+
+def with_tools(server, box):
+    server.put(at(box, "files?path=server.py"), TOOLS)
+    answer = server.post(at(box, "tools"), {"name": "srv", "command": "python3", "args": ["server.py"], "place": "inside", "policy": {"deny": ["slow"]}}, timeout=60)
+    assert answer.status == 201, answer
+
+
+def test_calls_of_tools(server, box):
+    with_tools(server, box)
+    kernel = server.post(at(box, "kernels"), {}).json["id"]
+    server.post(at(box, f"kernels/{kernel}/execute"), {"code": "from mcptools.srv import functions as f\nf.tool_1('secret words')\nf.fail()"}, timeout=60)
+    server.post(at(box, "tools/srv/call"), {"tool": "slow", "arguments": {}})
+    ok, failed, denied = acts(server, box, kind="tool")
+    assert (ok["summary"], ok["door"], ok["outcome"], ok["ok"], ok["keyId"]) == ("srv.tool-1", "tools", "ok", True, "")
+    assert ok["detail"] == {"server": "srv", "tool": "tool-1", "kernel": kernel, "argumentsSha256": hashlib.sha256(b'{"s":"secret words"}').hexdigest()}
+    assert (failed["summary"], failed["outcome"], failed["ok"]) == ("srv.fail", "tool error", False)
+    assert (denied["door"], denied["outcome"], "denies" in denied["result"]["message"]) == ("sandboxes", "rejected", True)
+    assert "secret words" not in json.dumps([ok, failed, denied])
+
+
+def test_calls_of_tools_do_not_push_other_acts_out(server, box):
+    with_tools(server, box)
+    kernel = server.post(at(box, "kernels"), {}).json["id"]
+    code = "from cove import tools\nfor n in range(300):\n    try: tools.call('none', 'none', {})\n    except tools.ToolRunnerError: pass"
+    server.post(at(box, f"kernels/{kernel}/execute"), {"code": code}, timeout=60)
+    assert 100 <= len(acts(server, box, kind="tool", limit=1000)) <= 240  # a minute may end meanwhile
 
 
 def test_every_door_writes_into_it(server):

@@ -3,6 +3,7 @@ import asyncio
 import itertools
 import os
 import threading
+import time
 
 from .own import builtins as __builtins__  # noqa: F401
 
@@ -90,7 +91,7 @@ class Tools:
         call = Call(next(self._numbers))
         call.arrived = arrived
         self._calls[call.number] = call
-        self._kernel.outlet.send("tool_call", {**content, "call": call.number})
+        self._kernel.outlet.send("tool_call", {**content, "call": call.number, "at": int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)})
         return call
 
     def _give_up(self, call):

@@ -67,6 +67,7 @@ Task<Or<RunRequest>> read_run(http::Exchange& exchange, bool with_params) {
   if (!body) co_return tl::unexpected<http::Response>(answer_to(body.error(), ""));
   COVE_OR_TRY(auto request, fastapi::valid(parse_run(*body, with_params)));
   request.call.unattended = tools::Approvals::Unattended::fail;
+  request.call.actor = journal::actor_of(exchange.request().principal);
   request.call.abandoned = [&exchange] { return exchange.client_gone(); };
   co_return std::move(request);
 }

@@ -59,9 +59,10 @@ Task<Answer> call_tool(Services& services, http::Exchange& exchange) {
   if (call.tool.empty()) co_return fail(Errc::invalid, "tool is missing: its name, as the server spells it");
   COVE_CO_CHECK(services.tools.find(*found, call.server));
   call.sandbox = found;
+  call.actor = journal::actor_of(exchange.request().principal);
   call.abandoned = [&exchange] { return exchange.client_gone(); };
-  const auto outcome = co_await services.tools.call(std::move(call));
-  co_return http::json_response(200, tools::to_json(outcome));
+  auto outcome = co_await services.tools.call(std::move(call));
+  co_return http::json_response(200, tools::to_json(std::move(outcome)));
 }
 
 Task<Answer> get_tool_calls(Services& services, http::Exchange& exchange) {
