@@ -151,6 +151,16 @@ std::string why_not(const Policy& policy, const AuditSubject& subject, const Cli
   return decision.rule.starts_with("deny ") ? "sni: " + decision.rule : "";
 }
 
+// What was read of the client before the bytes went by themselves.
+Task<bool> send_first(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::string said) {
+  if (said.empty()) co_return true;
+  if (!co_await spend(egress, flow, said.size())) co_return false;
+  flow->bytes_out += said.size();
+  const auto [unsent, sent] = co_await asio::async_write(flow->upstream, asio::buffer(said), kTuple);
+  if (unsent) flow->cut("the other side is gone");
+  co_return !unsent;
+}
+
 // Passes on what the client says first, if it may pass. False: the flow has ended.
 Task<bool> screen(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::string said) {
   auto hello = read_client_hello(said);
@@ -182,14 +192,23 @@ Task<bool> screen(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> f
     egress->refuse(*flow, {.verdict = Verdict::denied, .rule = why});
     co_return false;
   }
-  egress->meter.count(said.size());
-  flow->bytes_out += said.size();
-  const auto [unsent, sent] = co_await asio::async_write(flow->upstream, asio::buffer(said), kTuple);
-  if (unsent) flow->cut("the other side is gone");
-  co_return !unsent;
+  co_return co_await send_first(egress, flow, std::move(said));
 }
 
 }  // namespace
+
+Task<bool> spend(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::size_t bytes) {
+  while (!flow->is_cut()) {
+    const auto allowed = egress->meter.allowance(bytes, Clock::now());
+    if (allowed.spent || (allowed.bytes > 0 && !egress->meter.take_whole(bytes))) {
+      flow->cut("caps.bytes");
+      break;
+    }
+    if (allowed.bytes > 0) co_return true;
+    co_await async::sleep_until(allowed.again);
+  }
+  co_return false;
+}
 
 Task<> carry(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::string first) {
   egress->tasks.spawn("flow", pump_in(egress, flow));
@@ -198,12 +217,8 @@ Task<> carry(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, 
   // Nothing is compared where nobody could be meant but the address.
   if (policy->check_sni && (!flow->subject.name.empty() || !policy->deny.empty())) {
     going = co_await screen(egress, flow, std::move(first));
-  } else if (!first.empty()) {
-    egress->meter.count(first.size());
-    flow->bytes_out += first.size();
-    const auto [unsent, sent] = co_await asio::async_write(flow->upstream, asio::buffer(first), kTuple);
-    going = !unsent;
-    if (unsent) flow->cut("the other side is gone");
+  } else {
+    going = co_await send_first(egress, flow, std::move(first));
   }
   if (going) co_await pump(egress, flow, Direction::out);
   while (!flow->in_done) co_await flow->changed.wait();

@@ -98,7 +98,14 @@ Task<Result<>> dial(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow>
       co_return denied(*flow, *policy);
     }
   }
+  if (egress->meter.is_spent()) {
+    flow->decision = {.verdict = Verdict::denied, .rule = "caps.bytes"};
+    egress->record(*flow);
+    co_return denied(*flow, *egress->policy());
+  }
   subject.address = addresses.front();
+  // A policy that changes while the server is waited for is about this one too.
+  flow->judged = true;
   error_code last;
   for (const auto& address : addresses) {
     if (Clock::now() >= until) break;
