@@ -54,6 +54,15 @@ class Lease {
   std::optional<PipePool::Pipe> pipe_;
 };
 
+// The program is told why, when it asks.
+void stop_spending(SandboxEgress& egress, Flow& flow) {
+  const auto& subject = flow.subject;
+  if (!subject.name.empty() || subject.address)
+    egress.refusals.add(subject.name.empty() ? subject.address->to_string() : subject.name, subject.port, "caps.bytes",
+                        Clock::now());
+  flow.cut("caps.bytes");
+}
+
 ssize_t move_bytes(int from, int to, std::size_t size) {
   return ::splice(from, nullptr, to, nullptr, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
@@ -85,10 +94,7 @@ Task<> pump(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, D
   std::size_t turn = 0;
   while (from.is_open() && to.is_open()) {
     const auto allowed = egress->meter.allowance(PipePool::kPipeSize, Clock::now());
-    if (allowed.spent) {
-      flow->cut("caps.bytes");
-      co_return;
-    }
+    if (allowed.spent) co_return stop_spending(*egress, *flow);
     if (allowed.bytes == 0) {
       co_await async::sleep_until(allowed.again);
       continue;
@@ -201,7 +207,7 @@ Task<bool> spend(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> fl
   while (!flow->is_cut()) {
     const auto allowed = egress->meter.allowance(bytes, Clock::now());
     if (allowed.spent || (allowed.bytes > 0 && !egress->meter.take_whole(bytes))) {
-      flow->cut("caps.bytes");
+      stop_spending(*egress, *flow);
       break;
     }
     if (allowed.bytes > 0) co_return true;

@@ -56,6 +56,10 @@ Task<error_code> connect(std::shared_ptr<Flow> flow, ip::tcp::endpoint endpoint,
 }  // namespace
 
 std::string denied_sentence(const Flow& flow, const Policy& policy) {
+  if (flow.decision.rule.starts_with("caps."))
+    return fmt::format(
+        "{} is not reached: {} of the network policy of this sandbox is used up; a policy with other caps changes that",
+        shown(flow.subject), flow.decision.rule);
   return fmt::format(
       "the network policy of this sandbox (mode {}) does not allow {}: {}; outside, `cove network ID --allow {}` "
       "changes that",

@@ -37,7 +37,7 @@ bool ends_with_number(std::string_view name) {
 
 std::string shown_name(std::string_view text) {
   std::string out;
-  for (const char c : text.substr(0, 80)) out += c > ' ' && c < '\x7f' ? c : '?';
+  for (const char c : text.substr(0, 80)) out += c >= ' ' && c < '\x7f' ? c : '?';
   return text.size() > 80 ? out + "…" : out;
 }
 

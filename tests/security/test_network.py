@@ -268,13 +268,16 @@ def one():
         return str(len(line.recv(1)))
 for n in range(20): attempt(str(n), one)
 """, port=listener.getsockname()[1])
+    listener_port = listener.getsockname()[1]
     listener.close()
     assert sum(heard) <= 10_000, (sum(heard), answers)
     refused = [one for one in served.get(f"/v1/sandboxes/{box}/network/log?limit=1000").json["records"] if one.get("rule") == "caps.bytes"]
     assert refused and refused[-1]["verdict"] == "denied", "new ones are refused before a packet exists"
+    told = served.exec(box, "curl", "-sS", f"http://ok.test:{listener_port}/")
+    assert "caps.bytes" in told["stderr"], told
 
 
-def test_a_connection_that_is_being_made_is_checked_too(served):
+def test_NW_06_a_connection_that_is_being_made_when_the_policy_changes_is_judged_by_the_new_one(served):
     """A change with "existing": "check" between the first packet and the answer to it."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

@@ -46,6 +46,10 @@ void describe(App& command, NetworkOptions& options) {
 }
 
 Result<json::object> policy_of(const NetworkOptions& options) {
+  if (options.mode == "none" && !options.allow.empty()) return fail(Errc::invalid, "--allow: contradicts --net none");
+  if (options.given() && options.mode.empty() && options.allow.empty() && !options.learn)
+    return fail(Errc::invalid, fmt::format("{} alone would allow nothing: add --net public, or --allow",
+                                           options.deny.empty() ? "--header" : "--deny"));
   json::object policy{{"mode", !options.mode.empty() ? options.mode : options.learn ? "public" : "allow"}};
   if (!options.allow.empty()) policy["allow"] = json::value_from(options.allow);
   if (!options.deny.empty()) policy["deny"] = json::value_from(options.deny);
