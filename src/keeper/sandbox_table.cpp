@@ -11,14 +11,18 @@
 namespace cove::keeper {
 
 Result<> Sandbox::freeze(std::chrono::milliseconds lease) {
-  const auto done = cgroup ? cgroup->freeze() : fail(Errc::unsupported, "there is no control group that can freeze");
+  const auto done =
+      cgroup ? cgroup->freeze()
+             : fail(Errc::unsupported, "pause is not possible here: there is no freezer control group (cove doctor)");
   frozen = done.has_value();
   lease_until = Clock::now() + lease;
   return done;
 }
 
 Result<> Sandbox::thaw() {
-  const auto done = cgroup ? cgroup->thaw() : fail(Errc::unsupported, "there is no control group that can freeze");
+  const auto done =
+      cgroup ? cgroup->thaw()
+             : fail(Errc::unsupported, "pause is not possible here: there is no freezer control group (cove doctor)");
   frozen = frozen && !done;
   return done;
 }

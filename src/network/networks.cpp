@@ -176,7 +176,7 @@ void Networks::close_later(const std::string& id) {
 }
 
 async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy,
-                                    wire::EgressScope scope) {
+                                    wire::EgressScope scope, journal::Actor actor) {
   if (is_leaving(*sandbox)) co_return fail(Errc::not_found, "the sandbox is being deleted");
   const auto network = of(sandbox->row().id);
   co_await acquire(network);
@@ -189,10 +189,10 @@ async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, e
   }
   network->busy = false;
   network->changed.notify_all();
-  if (changed)
-    registry_.publish(
-        "network", *sandbox,
-        json::serialize(json::object{{"mode", egress::to_json(policy, egress::Secrets::hidden).at("mode")}}));
+  if (changed) {
+    const auto shown = egress::to_json(policy, egress::Secrets::hidden);
+    registry_.publish("network", *sandbox, json::serialize(json::object{{"mode", shown.at("mode")}}), actor);
+  }
   co_return changed;
 }
 

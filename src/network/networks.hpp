@@ -52,7 +52,9 @@ class Networks : public sandbox::Networking {
   async::Task<Result<>> furnish(std::shared_ptr<sandbox::Sandbox> sandbox) override;
   void forget(const std::string& id) override;
 
-  async::Task<Result<>> set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy, wire::EgressScope scope);
+  // `actor`: who asks, for the journal.
+  async::Task<Result<>> set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy, wire::EgressScope scope,
+                            journal::Actor actor = {});
   [[nodiscard]] egress::Policy policy_of(const sandbox::Sandbox& sandbox) const;
   // The counters and the certificate of the egress process, for a sandbox whose network is open; empty for another.
   async::Task<Result<boost::json::object>> inspect(std::shared_ptr<sandbox::Sandbox> sandbox);

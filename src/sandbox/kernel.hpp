@@ -96,7 +96,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   void cancel_all(Reason reason);
   // A message for the interpreter beside its executions: the answer to a call of a tool. Errc::conflict when it is
   // dead.
-  Result<> tell(const boost::json::object& message);
+  Result<> tell(std::string_view message);
   // Bytes that were sent to the interpreter and that it has not taken.
   [[nodiscard]] std::size_t untaken_bytes() const { return process_->untaken_bytes(); }
   // While an execution waits for a person its time stands still. As many releases as holds.

@@ -290,9 +290,9 @@ void Kernel::release_clock(std::uint64_t execution) {
   if (const auto left = std::exchange(left_, std::nullopt); left && !stopping_) arm(*left, Reason::timeout);
 }
 
-Result<> Kernel::tell(const json::object& message) {
+Result<> Kernel::tell(std::string_view message) {
   if (state_ == State::dead) return is_dead();
-  return process_->send(json::serialize(message));
+  return process_->send(message);
 }
 
 Result<> Kernel::interrupt(const journal::Actor& actor) {

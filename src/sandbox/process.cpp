@@ -252,15 +252,16 @@ void Process::queue_acknowledgements() {
 
 Result<> Process::send(std::string_view message) {
   if (end_ || table_ == nullptr) return fail(Errc::conflict, "the process has ended");
-  for (auto& record : guest::records_of(message)) records_.push_back(std::move(record));
+  for (auto& record : guest::records_of(message)) {
+    records_bytes_ += record.size();
+    records_.push_back(std::move(record));
+  }
   send_channel_records();
   return {};
 }
 
 std::size_t Process::untaken_bytes() const {
-  std::size_t bytes = channel_sent_ - std::min(channel_sent_, channel_taken_);
-  for (const auto& record : records_) bytes += record.size();
-  return bytes;
+  return records_bytes_ + static_cast<std::size_t>(channel_sent_ - std::min(channel_sent_, channel_taken_));
 }
 
 void Process::send_channel_records() {
@@ -269,6 +270,7 @@ void Process::send_channel_records() {
          channel_sent_ - std::min(channel_sent_, channel_taken_) + records_.front().size() <= wire::kChannelAhead) {
     channel_sent_ += records_.front().size();
     link()->channel_record(number_, records_.front());
+    records_bytes_ -= records_.front().size();
     records_.pop_front();
   }
   flush();

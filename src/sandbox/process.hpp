@@ -191,6 +191,7 @@ class Process : public std::enable_shared_from_this<Process> {
   std::uint64_t input_taken_ = 0;
   bool input_open_ = false;
   std::deque<std::string> records_;  // for its channel, not sent yet
+  std::size_t records_bytes_ = 0;
   std::uint64_t channel_sent_ = 0;
   std::uint64_t channel_taken_ = 0;
   std::optional<wire::Exited> exited_;

@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "base/log_fields.hpp"
 #include "base/units.hpp"
+#include "json/fields.hpp"
 
 namespace cove::sandbox {
 namespace {
@@ -217,12 +218,14 @@ std::shared_ptr<async::Signal> Registry::events_of(const std::string& tenant) {
 void Registry::publish(std::string_view type, const Sandbox& sandbox, std::string data_json,
                        const journal::Actor& actor) {
   if (sandbox.purpose() == Purpose::throwaway) return;
-  journal::Act act{.kind = journal::kind::kLifecycle, .summary = std::string(type)};
+  journal::Act act{.kind = type == "network" ? journal::kind::kNetwork : journal::kind::kLifecycle,
+                   .summary = std::string(type)};
   boost::system::error_code failed;
   if (auto data = boost::json::parse(data_json, failed); !failed && data.is_object())
     act.detail = std::move(data.as_object());
   if (type == "created") act.repeat = creation_of(sandbox.row());
   if (type == "updated") act.repeat = act.detail;
+  if (type == "network") act.summary += " " + cove::json::text_of(act.detail, "mode");
   journal_.record(sandbox.subject(), actor, std::move(act), {.word = "ok"});
   sandbox.note(fmt::format("sandbox {}", type), fmt::format("pod={}{}", sandbox.row().pod_name, fields_of(data_json)));
   const store::EventRow event{.at_unix_ms = unix_millis(),

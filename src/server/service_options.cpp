@@ -141,6 +141,7 @@ tools::BrokerSettings tool_settings(const config::Config& config) {
           .rate = tools.rate,
           .result_bytes = tools.result_bytes,
           .log_records = tools.log_records,
+          .launch_on_host = {},
           .named = tools.named};
 }
 

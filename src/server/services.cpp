@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include "server/host_launch.hpp"
+
 namespace cove::server {
 namespace {
 
@@ -27,6 +29,14 @@ network::Networks::Options network_options(const config::Live& config) {
   return {.usual = [&config] { return usual_policy(*config()).value_or(egress::Policy()); }  // checked when it was read
           ,
           .log_size = [&config] { return static_cast<std::size_t>(config->network.log_records); }};
+}
+
+tools::BrokerSettings tool_settings_with_host(Services& services) {
+  auto settings = tool_settings(*services.config());
+  settings.launch_on_host = [&services](std::string name) {
+    return launch_on_host(services.loop.get_executor(), services.supervisor, std::move(name));
+  };
+  return settings;
 }
 
 UniqueFd duplicate(int fd) {
@@ -101,7 +111,7 @@ Services::Services(FrontOptions front_options, std::unique_ptr<store::Store> ope
            .config = config,
            .gate = gate,
            .tasks = tasks},
-      tools(loop.get_executor(), core, outbound, [this] { return tool_settings(*config()); }),
+      tools(loop.get_executor(), core, outbound, [this] { return tool_settings_with_host(*this); }),
       tool_calls(tasks, tools),
       tool_lines(tasks, tool_calls),
       kernel_calls(registry, tools, tool_calls, tool_lines),

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -18,16 +17,17 @@
 #include <thread>
 #include <vector>
 
-#include "base/io.hpp"
 #include "base/umask.hpp"
 #include "config/value.hpp"
 #include "keeper/abandoned.hpp"
 #include "listeners/socket.hpp"
 #include "server/builders.hpp"
+#include "server/configuration_copy.hpp"
 #include "server/egress_process.hpp"
 #include "server/file_directory.hpp"
 #include "server/front.hpp"
 #include "server/front_home.hpp"
+#include "server/host_servers.hpp"
 #include "server/kept_descriptors.hpp"
 #include "server/log.hpp"
 #include "server/own_process.hpp"
@@ -101,6 +101,7 @@ class Supervisor {
   UniqueFd control_;
   std::optional<int> front_status_;
   Builders builders_;
+  HostServers host_servers_;
   EgressProcess egress_;
   bool asked_to_stop_ = false;
   const pid_t self_ = ::getpid();
@@ -279,13 +280,7 @@ void Supervisor::replace_egress() {
 
 // The front may not be allowed to read the file, so it is sent the contents.
 Result<> Supervisor::pass_on_configuration() {
-  std::string text;
-  if (!config_.file.empty()) {
-    COVE_TRY(text, read_file_at(AT_FDCWD, config_.file));
-  }
-  const UniqueFd copy(::memfd_create("cove.toml", MFD_CLOEXEC));
-  if (!copy) return fail_errno(errno, "copy the configuration");
-  COVE_CHECK(write_all(copy.get(), text));
+  COVE_TRY(const auto copy, copy_configuration(config_.file));
   return pass_on(wire::SupervisorWord::configuration, copy.get());
 }
 
@@ -301,6 +296,7 @@ void Supervisor::reap() {
     int status = 0;
     ::waitpid(info.si_pid, &status, 0);
     builders_.forget(info.si_pid);
+    host_servers_.forget(info.si_pid);
     if (info.si_pid == egress_.pid()) egress_.forget();
     if (info.si_pid == front_) front_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
@@ -316,6 +312,10 @@ void Supervisor::receive_from_front() {
   if (request.verb == wire::SupervisorVerb::require_keys) {
     needs_keys_ = true;
     if (const auto required = require_keys(config_.state_dir); !required) log_.error(required.error().message);
+    return;
+  }
+  if (request.verb == wire::SupervisorVerb::start_host_server) {
+    if (fds.size() == 1) host_servers_.start(config_.tools.named, request, std::move(fds.front()));
     return;
   }
   if (request.verb != wire::SupervisorVerb::replace_keeper) {

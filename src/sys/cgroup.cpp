@@ -246,7 +246,8 @@ Result<> Cgroup::kill_all() {
 // same: who calls looks whether the group is empty, and comes again.
 Result<> Cgroup::kill_frozen() {
   const int dir = freezer_fd();
-  if (dir < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
+  if (dir < 0)
+    return fail(Errc::unsupported, "pause is not possible here: this host has no freezer control group (cove doctor)");
   [[maybe_unused]] const auto still = stop();
   auto killed = signal_members(dir);
   if (auto thawed = thaw(); !thawed) return thawed;
@@ -291,7 +292,8 @@ Result<> Cgroup::freeze() {
 Result<> Cgroup::stop() {
   const bool unified = unified_fd() >= 0;
   const int dir = freezer_fd();
-  if (dir < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
+  if (dir < 0)
+    return fail(Errc::unsupported, "pause is not possible here: this host has no freezer control group (cove doctor)");
   // v1 may need the word again while tasks are still forking (freezer-subsystem.rst).
   for (int attempt = 0; attempt < 1000; ++attempt) {
     COVE_CHECK(unified ? write_file_at(dir, "cgroup.freeze", "1") : write_file_at(dir, "freezer.state", "FROZEN"));
@@ -305,7 +307,8 @@ Result<> Cgroup::stop() {
 
 Result<> Cgroup::thaw() {
   if (unified_fd() >= 0) return write_file_at(unified_fd(), "cgroup.freeze", "0");
-  if (dir_of(CgroupSlot::freezer) < 0) return fail(Errc::unsupported, "this host has no control group that can freeze");
+  if (dir_of(CgroupSlot::freezer) < 0)
+    return fail(Errc::unsupported, "pause is not possible here: this host has no freezer control group (cove doctor)");
   return write_file_at(dir_of(CgroupSlot::freezer), "freezer.state", "THAWED");
 }
 

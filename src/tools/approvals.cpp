@@ -117,7 +117,8 @@ void Approvals::detach(const std::string& sandbox, std::uint64_t approver) {
 }
 
 bool Approvals::supervised(const std::string& sandbox) const {
-  return supervised_.contains(sandbox);
+  const auto desk = desks_.find(sandbox);
+  return supervised_.contains(sandbox) || (desk != desks_.end() && desk->second->approver != 0);
 }
 
 void Approvals::forget(const std::string& sandbox) {

@@ -86,6 +86,7 @@ std::shared_ptr<Connection> Broker::connect_to(const std::shared_ptr<sandbox::Sa
                                                bool every_variable) {
   const bool inside = definition.place == Place::inside;
   auto find = [this, weak = std::weak_ptr(sandbox), principal, inside, every_variable, config = definition.config,
+               on_host = definition.place == Place::host ? definition.name : std::string(),
                network = definition.network_json]() -> Result<Connection::Way> {
     const auto settings = settings_();
     const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
@@ -107,6 +108,8 @@ std::shared_ptr<Connection> Broker::connect_to(const std::shared_ptr<sandbox::Sa
     mcp::client::Environment environment{
         .executor = executor_, .http = &http_, .reach = std::move(reach), .tenant = principal.tenant, .eras = eras_};
     environment.launch = inside ? launch_inside(weak) : launch_in_own_sandbox(core_, principal, network);
+    if (!on_host.empty())
+      environment.launch = settings.launch_on_host ? settings.launch_on_host(on_host) : mcp::client::Launch();
     environment.limits.result_bytes = settings.result_bytes;
     return Connection::Way{.environment = std::move(environment), .config = std::move(*substituted)};
   };
@@ -131,7 +134,7 @@ async::Task<Result<ServerView>> Broker::add(std::shared_ptr<sandbox::Sandbox> sa
   on_server_(sandbox);
   core_.registry.publish("tools_registered", *sandbox,
                          json::serialize(json::object{{"server", name}, {"tools", tools.size()}}));
-  co_return *find(*sandbox, name);
+  co_return find(*sandbox, name);  // it may have ended meanwhile
 }
 
 // Connects, and remembers what the tools are now.
@@ -144,7 +147,7 @@ async::Task<Result<std::vector<codegen::Tool>>> Broker::learn(std::shared_ptr<Se
     server->repeatable.insert_or_assign(
         tool.name, says(tool.annotations, "readOnlyHint") || says(tool.annotations, "idempotentHint"));
   }
-  server->checked = server->connection->generation();
+  server->checked = server->connection->version();
   co_return for_codegen(tools);
 }
 
@@ -177,7 +180,7 @@ async::Task<Result<ServerView>> Broker::add_named(std::shared_ptr<sandbox::Sandb
   COVE_CO_TRY(const auto package, codegen::generate({.name = name, .params = server->definition.params}, tools));
   COVE_CO_CHECK(co_await write_package(sandbox, server->definition.path(), package));
   server->definition.writes = true;
-  co_return *find(*sandbox, name);
+  co_return find(*sandbox, name);  // it may have ended meanwhile
 }
 
 Result<> Broker::remove(const sandbox::Sandbox& sandbox, std::string_view name) {
@@ -242,18 +245,20 @@ void Broker::forget(const std::string& sandbox_id) {
 // What was said of a tool when it was registered still holds: otherwise nobody has agreed to what it is now.
 async::Task<Result<>> Broker::check_pins(std::shared_ptr<Server> server, std::shared_ptr<mcp::client::Client> client,
                                          std::string tool) {
-  if (!server->connection->take_changed() && server->checked == server->connection->generation()) co_return Result<>();
-  const auto generation = server->connection->generation();
-  COVE_CO_TRY(const auto tools, co_await client->tools());
-  for (const auto& now : tools) {
-    const auto pinned = server->pinned.find(now.name);
-    if (pinned == server->pinned.end() || now.name != tool) continue;
-    if (pinned->second != hash_of(now))
-      co_return fail(Errc::denied, fmt::format("the definition of tool {} has changed since its server was registered: "
-                                               "look at it and register the server again",
-                                               json::serialize(json::value(tool))));
+  const auto version = server->connection->version();
+  if (server->checked != version) {
+    COVE_CO_TRY(const auto tools, co_await client->tools());
+    server->changed.clear();
+    for (const auto& now : tools) {
+      const auto pinned = server->pinned.find(now.name);
+      if (pinned != server->pinned.end() && pinned->second != hash_of(now)) server->changed.insert(now.name);
+    }
+    server->checked = version;
   }
-  server->checked = generation;
+  if (server->changed.contains(tool))
+    co_return fail(Errc::denied, fmt::format("the definition of tool {} has changed since its server was registered: "
+                                             "look at it and register the server again",
+                                             json::serialize(json::value(tool))));
   co_return Result<>();
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,8 @@ struct BrokerSettings {
   std::uint32_t rate = 0;        // a second, of one sandbox
   std::uint64_t result_bytes = 0;
   std::uint32_t log_records = 0;
+  std::function<mcp::client::Launch(std::string name)>
+      launch_on_host{};                        // of the operator's servers; none: they have no host
   std::map<std::string, std::string> named{};  // servers for every sandbox, each as the JSON of its parameters
 };
 
@@ -133,7 +136,8 @@ class Broker {
     std::map<std::string, std::string, std::less<>> pinned;  // tool to the hash of its definition
     std::map<std::string, bool, std::less<>> repeatable;     // those that may be called again after a failure
     bool configured = false;
-    std::uint64_t checked = 0;  // the connection's generation that was compared
+    std::set<std::string, std::less<>> changed;  // tools whose definition is another than the pinned
+    std::uint64_t checked = 0;  // the version of the tools, as the connection counts, that was compared
   };
   struct Records {
     std::deque<boost::json::object> list;

@@ -63,7 +63,7 @@ async::Task<Result<std::shared_ptr<Client>>> Connection::get(std::shared_ptr<Con
     self->settled_.notify_all();
   });
   way->environment.on_tools_changed = [weak = std::weak_ptr(self)] {
-    if (const auto connection = weak.lock()) connection->tools_changed_ = true;
+    if (const auto connection = weak.lock()) ++connection->version_;
   };
   auto made = co_await Client::connect(std::move(way->environment), std::move(way->config));
   if (!made) {
@@ -71,7 +71,7 @@ async::Task<Result<std::shared_ptr<Client>>> Connection::get(std::shared_ptr<Con
     co_return tl::unexpected<Error>(made.error());
   }
   self->client_ = std::move(*made);
-  ++self->generation_;
+  ++self->version_;
   co_return self->client_;
 }
 

@@ -34,10 +34,8 @@ class Connection {
   // Ends it. The next get() makes another.
   void close();
   [[nodiscard]] bool open() const { return client_ != nullptr; }
-  // Counts the times that it was made.
-  [[nodiscard]] std::uint64_t generation() const { return generation_; }
-  // The server says that its tools have changed since this was last asked.
-  [[nodiscard]] bool take_changed() { return std::exchange(tools_changed_, false); }
+  // Another one when it was made anew, and when the server says that its tools have changed.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
 
  private:
   void back_off(const Error& error);
@@ -50,8 +48,7 @@ class Connection {
   std::uint32_t failures_ = 0;
   std::chrono::steady_clock::time_point again_at_;
   std::optional<Error> last_;
-  std::uint64_t generation_ = 0;
-  bool tools_changed_ = false;
+  std::uint64_t version_ = 0;
 };
 
 }  // namespace cove::tools

@@ -92,7 +92,16 @@ std::optional<Verdict> Definition::verdict_on(std::string_view tool) const {
   return found ? found : otherwise;
 }
 
-Result<Definition> parse_definition(std::string name, json::object body) {
+std::string_view name_of(Place place) {
+  if (place == Place::host) return "host";
+  return place == Place::own ? "own" : "inside";
+}
+
+namespace {
+
+enum class Whose { anybody, operators };
+
+Result<Definition> read_definition(std::string name, json::object body, Whose whose) {
   if (!codegen::good_package_name(name))
     return fail(
         Errc::invalid,
@@ -100,12 +109,15 @@ Result<Definition> parse_definition(std::string name, json::object body) {
   Definition definition{.name = name, .package = std::move(name)};
   COVE_CHECK(read_policy(definition, body));
   COVE_TRY(const auto place, text_field(body, "place"));
-  if (place && *place != "own" && *place != "inside")
+  if (place && *place == "host" && whose == Whose::operators) definition.place = Place::host;
+  if (place && *place != "own" && *place != "inside" && definition.place != Place::host)
     return fail(Errc::invalid, "place must be own (a sandbox of its own) or inside (this sandbox)");
   if (place && *place == "inside") definition.place = Place::inside;
   if (const auto* network = cove::json::given_field(body, "network")) {
     if (definition.place == Place::inside)
       return fail(Errc::invalid, "network: a server inside this sandbox has the network of this sandbox");
+    if (definition.place == Place::host)
+      return fail(Errc::invalid, "network: a server on the host has the network of the host");
     COVE_CHECK(egress::parse_policy(*network, "network"));
     definition.network_json = json::serialize(*network);
   }
@@ -113,19 +125,31 @@ Result<Definition> parse_definition(std::string name, json::object body) {
   definition.directory = directory.value_or("mcptools");
   if (!definition.directory.empty() && !codegen::good_package_path(definition.directory))
     return fail(Errc::invalid, "directory must be a path of Python packages, such as mcptools or lib/tools");
-  for (const auto* of_ours : {"policy", "place", "network", "directory", "name"}) body.erase(of_ours);
+  COVE_TRY(const auto user, text_field(body, "user"));
+  definition.user = user.value_or("");
+  if (!definition.user.empty() && definition.place != Place::host)
+    return fail(Errc::invalid, "user: only a server of the configuration with place = \"host\" has one");
+  for (const auto* of_ours : {"policy", "place", "network", "directory", "name", "user"}) body.erase(of_ours);
   if (json::serialize(body).size() > kMaxParams)
     return fail(Errc::over_limit, fmt::format("the parameters of a server are at most {} KiB", kMaxParams >> 10));
   COVE_TRY(definition.config, mcp::client::read_config(body));
+  if (definition.place == Place::host && definition.config.kind != mcp::client::ServerConfig::Kind::stdio)
+    return fail(Errc::invalid, "place: only a server with a command runs on the host");
   definition.params = std::move(body);
   return definition;
+}
+
+}  // namespace
+
+Result<Definition> parse_definition(std::string name, json::object body) {
+  return read_definition(std::move(name), std::move(body), Whose::anybody);
 }
 
 Result<Definition> parse_named(const std::string& name, std::string_view text) {
   boost::system::error_code failed;
   auto value = json::parse(text, failed);
   if (failed || !value.is_object()) return fail(Errc::invalid, "it must be a table");
-  COVE_TRY(auto definition, parse_definition(name, std::move(value.get_object())));
+  COVE_TRY(auto definition, read_definition(name, std::move(value.get_object()), Whose::operators));
   if (definition.place == Place::inside)
     return fail(Errc::invalid, "place: a server for every sandbox runs in a sandbox of its own");
   definition.writes = false;

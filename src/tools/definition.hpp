@@ -17,8 +17,10 @@ namespace cove::tools {
 enum class Verdict : std::uint8_t { allow, deny, ask };
 std::string_view name_of(Verdict verdict);
 
-// Where a stdio server runs: in a sandbox of its own, or as a process of the sandbox it was registered for.
-enum class Place : std::uint8_t { own, inside };
+// Where a stdio server runs: in a sandbox of its own, as a process of the sandbox it was registered for, or, of the
+// operator's alone, on the host.
+enum class Place : std::uint8_t { own, inside, host };
+std::string_view name_of(Place place);
 
 // A server, as somebody registers it.
 struct Definition {
@@ -29,6 +31,7 @@ struct Definition {
   std::optional<Verdict> otherwise;                       // for tools that no pattern names
   std::vector<std::pair<std::string, Verdict>> verdicts;  // patterns with '*'; the strictest that fits counts
   Place place = Place::own;
+  std::string user;          // whose process it is on the host; "": the server's own user
   std::string network_json;  // a policy for a sandbox of its own; "": no network
   bool writes = true;        // modules into the sandbox
   std::string directory;     // that its package is in, relative to the sandbox's
@@ -43,7 +46,8 @@ struct Definition {
 // "directory". Errc::invalid names the field.
 Result<Definition> parse_definition(std::string name, boost::json::object body);
 
-// One of the operator's, of [tools.NAME], as JSON. It has no place inside a sandbox.
+// One of the operator's, of [tools.NAME], as JSON. It has no place inside a sandbox, and may have one on the host, with
+// a "user".
 Result<Definition> parse_named(const std::string& name, std::string_view text);
 
 // Whether `text` fits a pattern in which '*' stands for any characters.

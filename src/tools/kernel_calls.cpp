@@ -8,7 +8,7 @@ class KernelPeer : public Peer {
   explicit KernelPeer(std::shared_ptr<sandbox::Kernel> kernel) : kernel_(std::move(kernel)) {}
   [[nodiscard]] const std::shared_ptr<sandbox::Sandbox>& sandbox() const override { return kernel_->sandbox(); }
   [[nodiscard]] std::string kernel() const override { return kernel_->id(); }
-  Result<> tell(const boost::json::object& message) override { return kernel_->tell(message); }
+  Result<> tell(std::string_view message) override { return kernel_->tell(message); }
   [[nodiscard]] std::size_t untaken_bytes() const override { return kernel_->untaken_bytes(); }
   [[nodiscard]] bool gone() const override { return kernel_->state() == sandbox::Kernel::State::dead; }
   void hold_clock(std::uint64_t execution) override { kernel_->hold_clock(execution); }

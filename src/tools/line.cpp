@@ -13,7 +13,7 @@ class LinePeer : public Peer {
   LinePeer(std::shared_ptr<sandbox::Sandbox> sandbox, std::shared_ptr<sandbox::Process> process)
       : sandbox_(std::move(sandbox)), process_(std::move(process)) {}
   [[nodiscard]] const std::shared_ptr<sandbox::Sandbox>& sandbox() const override { return sandbox_; }
-  Result<> tell(const boost::json::object& message) override { return process_->send(boost::json::serialize(message)); }
+  Result<> tell(std::string_view message) override { return process_->send(message); }
   [[nodiscard]] std::size_t untaken_bytes() const override { return process_->untaken_bytes(); }
   [[nodiscard]] bool gone() const override { return process_->end().has_value(); }
 

@@ -20,6 +20,11 @@ json::object error_of(std::string_view message) {
   return {{"error", {{"type", "error"}, {"message", message}}}};
 }
 
+std::string message_of(std::uint64_t parent, std::int64_t number, json::object answer) {
+  answer["call"] = number;
+  return json::serialize(json::object{{"op", "tool_reply"}, {"id", parent}, {"content", std::move(answer)}});
+}
+
 // {"servers": {name: [tool, …]}} as an answer.
 json::object listed(const Broker& broker, const sandbox::Sandbox& sandbox) {
   json::object servers;
@@ -72,16 +77,15 @@ void PeerCalls::begin(const void* key, std::shared_ptr<Peer> peer, std::int64_t 
                       sandbox::KernelMessage message) {
   const auto parent = message.parent.value_or(0);
   auto& calls = calls_[key];
-  std::size_t bytes = message.bytes;
-  for (const auto& [id, going] : calls) bytes += going->bytes;
-  if (calls.contains(number)) return refuse(*peer, parent, number, "this number is that of another call");
-  if (calls.size() >= kMaxCalls)
+  if (calls.going.contains(number)) return refuse(*peer, parent, number, "this number is that of another call");
+  if (calls.going.size() >= kMaxCalls)
     return refuse(*peer, parent, number, fmt::format("{} calls are under way already", kMaxCalls));
-  if (bytes > kMaxBytes)
+  if (calls.bytes + message.bytes > kMaxBytes)
     return refuse(*peer, parent, number,
                   fmt::format("the calls that are under way have more than {} MiB", kMaxBytes >> 20));
   const auto going = std::make_shared<Going>(Going{.parent = parent, .bytes = message.bytes});
-  calls.emplace(number, going);
+  calls.going.emplace(number, going);
+  calls.bytes += going->bytes;
   tasks_.spawn("call a tool", run(key, std::move(peer), number, going, std::move(message.content)));
 }
 
@@ -90,9 +94,11 @@ async::Task<> PeerCalls::run(const void* key, std::shared_ptr<Peer> peer, std::i
   const std::shared_ptr<void> over(nullptr, [this, key, number, going](void*) {
     const auto calls = calls_.find(key);
     if (calls == calls_.end()) return;
-    const auto found = calls->second.find(number);
-    if (found != calls->second.end() && found->second == going) calls->second.erase(found);
-    if (calls->second.empty()) calls_.erase(calls);
+    const auto found = calls->second.going.find(number);
+    if (found == calls->second.going.end() || found->second != going) return;
+    calls->second.bytes -= going->bytes;
+    calls->second.going.erase(found);
+    if (calls->second.going.empty()) calls_.erase(calls);
   });
   Call call;
   call.sandbox = peer->sandbox();
@@ -104,16 +110,29 @@ async::Task<> PeerCalls::run(const void* key, std::shared_ptr<Peer> peer, std::i
     else
       peer->release_clock(parent);
   };
+  // Who does not take its answers gets no more of them: what waits here is counted, and no call begins meanwhile.
+  const auto full = [&] { return peer->untaken_bytes() > kMaxUntaken || held_for(key) > kMaxUntaken; };
+  while (full() && !going->abandoned && !peer->gone()) co_await async::sleep_for(kLookAgain);
+  if (going->abandoned || peer->gone()) co_return;
   auto given = co_await serve(broker_, std::move(call), std::move(content));
-  // Who does not take its answers has them counted as calls under way.
+  if (going->abandoned) co_return;
+  const auto message = message_of(going->parent, number, std::exchange(given, {}));
+  calls_[key].held += message.size();
+  const std::shared_ptr<void> told(nullptr, [this, key, size = message.size()](void*) {
+    const auto calls = calls_.find(key);
+    if (calls != calls_.end()) calls->second.held -= std::min(calls->second.held, size);
+  });
   while (peer->untaken_bytes() > kMaxUntaken && !going->abandoned && !peer->gone())
     co_await async::sleep_for(kLookAgain);
-  if (!going->abandoned) tell(*peer, going->parent, number, std::move(given));
+  if (!going->abandoned) tell(*peer, message);
 }
 
-void PeerCalls::tell(Peer& peer, std::uint64_t parent, std::int64_t number, json::object answer) {
-  answer["call"] = number;
-  const json::object message{{"op", "tool_reply"}, {"id", parent}, {"content", std::move(answer)}};
+std::size_t PeerCalls::held_for(const void* key) const {
+  const auto calls = calls_.find(key);
+  return calls == calls_.end() ? 0 : calls->second.held;
+}
+
+void PeerCalls::tell(Peer& peer, std::string_view message) {
   if (!peer.tell(message)) broker_.count_dropped();
 }
 
@@ -121,19 +140,20 @@ void PeerCalls::refuse(Peer& peer, std::uint64_t parent, std::int64_t number, st
   if (peer.untaken_bytes() > kMaxRefused) return broker_.count_dropped();
   auto error = error_of(why);
   error.at("error").get_object()["retryable"] = true;
-  tell(peer, parent, number, std::move(error));
+  tell(peer, message_of(parent, number, std::move(error)));
 }
 
 void PeerCalls::cancel(const void* key, std::int64_t number) {
   const auto calls = calls_.find(key);
   if (calls == calls_.end()) return;
-  if (const auto going = calls->second.find(number); going != calls->second.end()) going->second->abandoned = true;
+  if (const auto going = calls->second.going.find(number); going != calls->second.going.end())
+    going->second->abandoned = true;
 }
 
 void PeerCalls::cancel_parent(const void* key, std::uint64_t parent) {
   const auto calls = calls_.find(key);
   if (calls == calls_.end()) return;
-  for (const auto& [number, going] : calls->second) {
+  for (const auto& [number, going] : calls->second.going) {
     if (going->parent == parent) going->abandoned = true;
   }
 }
@@ -142,7 +162,7 @@ void PeerCalls::cancel_parent(const void* key, std::uint64_t parent) {
 void PeerCalls::cancel_all(const void* key) {
   const auto calls = calls_.find(key);
   if (calls == calls_.end()) return;
-  for (const auto& [number, going] : calls->second) going->abandoned = true;
+  for (const auto& [number, going] : calls->second.going) going->abandoned = true;
   calls_.erase(calls);
 }
 

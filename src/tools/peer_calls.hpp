@@ -17,7 +17,7 @@ class Peer {
   virtual ~Peer() = default;
   [[nodiscard]] virtual const std::shared_ptr<sandbox::Sandbox>& sandbox() const = 0;
   [[nodiscard]] virtual std::string kernel() const { return {}; }
-  virtual Result<> tell(const boost::json::object& message) = 0;
+  virtual Result<> tell(std::string_view message) = 0;
   // Bytes that were told and that it has not taken.
   [[nodiscard]] virtual std::size_t untaken_bytes() const = 0;
   [[nodiscard]] virtual bool gone() const = 0;
@@ -49,11 +49,16 @@ class PeerCalls {
     std::size_t bytes = 0;
     bool abandoned = false;
   };
-  using Calls = std::map<std::int64_t, std::shared_ptr<Going>>;
+  struct Calls {
+    std::map<std::int64_t, std::shared_ptr<Going>> going;
+    std::size_t bytes = 0;
+    std::size_t held = 0;  // of answers that the peer is not ready for
+  };
 
   async::Task<> run(const void* key, std::shared_ptr<Peer> peer, std::int64_t number, std::shared_ptr<Going> going,
                     boost::json::object content);
-  void tell(Peer& peer, std::uint64_t parent, std::int64_t number, boost::json::object answer);
+  [[nodiscard]] std::size_t held_for(const void* key) const;
+  void tell(Peer& peer, std::string_view message);
   void refuse(Peer& peer, std::uint64_t parent, std::int64_t number, std::string why);
 
   async::TaskGroup& tasks_;

@@ -29,8 +29,7 @@ json::object to_json(const ServerView& view) {
                    {"package", definition.writes ? json::value(dotted(definition.path())) : json::value()},
                    {"connected", view.connected},
                    {"tools", std::move(tools)}};
-  if (definition.config.kind == mcp::client::ServerConfig::Kind::stdio)
-    out["place"] = definition.place == Place::own ? "own" : "inside";
+  if (definition.config.kind == mcp::client::ServerConfig::Kind::stdio) out["place"] = name_of(definition.place);
   if (definition.otherwise) out["policy"] = name_of(*definition.otherwise);
   return out;
 }

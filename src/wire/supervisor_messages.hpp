@@ -10,11 +10,12 @@ namespace cove::wire {
 // carry descriptors: where the answer is written, and with `build` where the log goes.
 
 enum class SupervisorVerb : std::uint32_t {
-  replace_keeper = 1,   // it lives and does not answer
-  build_template = 2,   // answer, log
-  remove_template = 3,  // answer
-  sweep_templates = 4,  // answer; removes all but those that are listed, and what builds left
-  require_keys = 5,     // there is a key now: whatever becomes of the database, the next front asks for one
+  replace_keeper = 1,     // it lives and does not answer
+  build_template = 2,     // answer, log
+  remove_template = 3,    // answer
+  sweep_templates = 4,    // answer; removes all but those that are listed, and what builds left
+  start_host_server = 6,  // a socket for the answer; the server's name is in `packages`
+  require_keys = 5,       // there is a key now: whatever becomes of the database, the next front asks for one
 };
 
 // What the supervisor sends to the front: one byte and one descriptor.
@@ -35,6 +36,12 @@ struct SupervisorRequest {
   std::uint32_t numbers[kMaxTemplates] = {};
   char packages[16384] = {};  // with `build_template`: a name a line
   char preload[4096] = {};    // the same of modules
+};
+
+// What comes over that socket: this, and with it the program's standard input, output and error and the socket of its
+// minder (mcp/host/minder.hpp), unless `why` is not empty.
+struct HostServerAnswer {
+  char why[512] = {};
 };
 
 }  // namespace cove::wire

@@ -73,6 +73,12 @@ def test_changes_of_files(server, box):
     assert last(server, box, kind="file")["ok"] is False
 
 
+def test_who_changed_the_network_is_in_it(server, box):
+    assert server.put(at(box, "network"), {"mode": "allow", "allow": ["example.com:443"]}).status == 200
+    act = last(server, box, kind="network")
+    assert (act["summary"], act["door"], act["outcome"]) == ("network allow", "sandboxes", "ok")
+
+
 def test_every_door_writes_into_it(server):
     name = workspace.session(server)
     workspace.execute(server, name, "echo", "hi")

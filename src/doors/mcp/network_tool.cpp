@@ -119,7 +119,8 @@ Task<Or<>> allow_network(ToolContext& context, Call& call, json::object argument
     std::ranges::copy(missing, std::back_inserter(policy.allow));
     if (policy.allow.size() + policy.deny.size() > egress::kMaxRules)
       co_return tool_error(fmt::format("A session may list at most {} hosts.", egress::kMaxRules));
-    const auto set = co_await networks.set(session->sandbox, std::move(policy), wire::EgressScope::new_connections);
+    const auto set = co_await networks.set(session->sandbox, std::move(policy), wire::EgressScope::new_connections,
+                                           journal::actor_of(principal_of(call)));
     if (!set) co_return tool_error(set.error().message);
   }
   json::array allowed;

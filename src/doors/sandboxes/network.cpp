@@ -45,7 +45,8 @@ Task<Answer> put_network(Services& services, http::Exchange& exchange) {
   body.erase("existing");
   const auto before = services.networks.policy_of(*found);
   COVE_CO_TRY(auto policy, network::requested_policy(services, exchange.request().principal, std::move(body), before));
-  COVE_CO_CHECK(co_await services.networks.set(found, std::move(policy), scope));
+  COVE_CO_CHECK(
+      co_await services.networks.set(found, std::move(policy), scope, journal::actor_of(exchange.request().principal)));
   found->touch();
   COVE_CO_TRY(auto object, co_await shown_network(services, found));
   co_return http::json_response(200, std::move(object));

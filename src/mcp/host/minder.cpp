@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -71,6 +72,18 @@ int mind(pid_t program, int pidfd, int control) {
   return status;
 }
 
+// Nothing of the caller's is kept alive by its minders: its locks, its sockets.
+void keep_open(std::array<int, 3> kept) {
+  std::ranges::sort(kept);
+  unsigned from = 3;
+  for (const int fd : kept) {
+    if (fd < 3) continue;
+    if (static_cast<unsigned>(fd) > from) ::close_range(from, static_cast<unsigned>(fd) - 1, 0);
+    from = static_cast<unsigned>(fd) + 1;
+  }
+  ::close_range(from, ~0U, 0);
+}
+
 struct Ends {
   UniqueFd read;
   UniqueFd write;
@@ -91,7 +104,10 @@ Result<Ends> make_pipe() {
   ::signal(SIGTERM, SIG_IGN);  // it ends with what it minds
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
-  if (::getppid() != caller || !drop()) ::_exit(1);
+  // Another user is not ended with its parent unless it says so again.
+  const bool dropped = drop();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (!dropped || ::getppid() != caller) ::_exit(1);
   std::array<int, 2> report{};
   if (::pipe2(report.data(), O_CLOEXEC) != 0) ::_exit(1);
   // The program's streams are put in the places 0 to 2; nothing that is needed may lie there.
@@ -115,6 +131,7 @@ Result<Ends> make_pipe() {
   }
   for (const int fd : own) ::close(fd);
   ::close(told);
+  keep_open({report[0], control.get(), clone.pidfd.get()});
   if (clone.pid < 0) {
     tell(control.get(), -1 - errno);
     ::_exit(1);
