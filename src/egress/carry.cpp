@@ -54,6 +54,15 @@ class Lease {
   std::optional<PipePool::Pipe> pipe_;
 };
 
+// The program is told why, when it asks.
+void stop_spending(SandboxEgress& egress, Flow& flow) {
+  const auto& subject = flow.subject;
+  if (!subject.name.empty() || subject.address)
+    egress.refusals.add(subject.name.empty() ? subject.address->to_string() : subject.name, subject.port, "caps.bytes",
+                        Clock::now());
+  flow.cut("caps.bytes");
+}
+
 ssize_t move_bytes(int from, int to, std::size_t size) {
   return ::splice(from, nullptr, to, nullptr, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
@@ -85,10 +94,7 @@ Task<> pump(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, D
   std::size_t turn = 0;
   while (from.is_open() && to.is_open()) {
     const auto allowed = egress->meter.allowance(PipePool::kPipeSize, Clock::now());
-    if (allowed.spent) {
-      flow->cut("caps.bytes");
-      co_return;
-    }
+    if (allowed.spent) co_return stop_spending(*egress, *flow);
     if (allowed.bytes == 0) {
       co_await async::sleep_until(allowed.again);
       continue;
@@ -151,6 +157,16 @@ std::string why_not(const Policy& policy, const AuditSubject& subject, const Cli
   return decision.rule.starts_with("deny ") ? "sni: " + decision.rule : "";
 }
 
+// What was read of the client before the bytes went by themselves.
+Task<bool> send_first(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::string said) {
+  if (said.empty()) co_return true;
+  if (!co_await spend(egress, flow, said.size())) co_return false;
+  flow->bytes_out += said.size();
+  const auto [unsent, sent] = co_await asio::async_write(flow->upstream, asio::buffer(said), kTuple);
+  if (unsent) flow->cut("the other side is gone");
+  co_return !unsent;
+}
+
 // Passes on what the client says first, if it may pass. False: the flow has ended.
 Task<bool> screen(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::string said) {
   auto hello = read_client_hello(said);
@@ -182,14 +198,23 @@ Task<bool> screen(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> f
     egress->refuse(*flow, {.verdict = Verdict::denied, .rule = why});
     co_return false;
   }
-  egress->meter.count(said.size());
-  flow->bytes_out += said.size();
-  const auto [unsent, sent] = co_await asio::async_write(flow->upstream, asio::buffer(said), kTuple);
-  if (unsent) flow->cut("the other side is gone");
-  co_return !unsent;
+  co_return co_await send_first(egress, flow, std::move(said));
 }
 
 }  // namespace
+
+Task<bool> spend(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::size_t bytes) {
+  while (!flow->is_cut()) {
+    const auto allowed = egress->meter.allowance(bytes, Clock::now());
+    if (allowed.spent || (allowed.bytes > 0 && !egress->meter.take_whole(bytes))) {
+      stop_spending(*egress, *flow);
+      break;
+    }
+    if (allowed.bytes > 0) co_return true;
+    co_await async::sleep_until(allowed.again);
+  }
+  co_return false;
+}
 
 Task<> carry(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, std::string first) {
   egress->tasks.spawn("flow", pump_in(egress, flow));
@@ -198,12 +223,8 @@ Task<> carry(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow, 
   // Nothing is compared where nobody could be meant but the address.
   if (policy->check_sni && (!flow->subject.name.empty() || !policy->deny.empty())) {
     going = co_await screen(egress, flow, std::move(first));
-  } else if (!first.empty()) {
-    egress->meter.count(first.size());
-    flow->bytes_out += first.size();
-    const auto [unsent, sent] = co_await asio::async_write(flow->upstream, asio::buffer(first), kTuple);
-    going = !unsent;
-    if (unsent) flow->cut("the other side is gone");
+  } else {
+    going = co_await send_first(egress, flow, std::move(first));
   }
   if (going) co_await pump(egress, flow, Direction::out);
   while (!flow->in_done) co_await flow->changed.wait();

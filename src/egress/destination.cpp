@@ -48,7 +48,7 @@ bool set_destination(SandboxEgress& egress, Flow& flow, std::string_view host, s
   const auto address = ip::make_address(std::string(host), failed);
   // inet_aton(3) takes more spellings than one; this takes the one that it writes itself.
   if (failed || (address.is_v4() && address.to_string() != host)) {
-    flow.subject.name = std::string(host.substr(0, 253));
+    flow.subject.name = shown_name(host);
     return nowhere(flow, "malformed host");
   }
   return set_destination(egress, flow, address, port);

@@ -56,6 +56,10 @@ Task<error_code> connect(std::shared_ptr<Flow> flow, ip::tcp::endpoint endpoint,
 }  // namespace
 
 std::string denied_sentence(const Flow& flow, const Policy& policy) {
+  if (flow.decision.rule.starts_with("caps."))
+    return fmt::format(
+        "{} is not reached: {} of the network policy of this sandbox is used up; a policy with other caps changes that",
+        shown(flow.subject), flow.decision.rule);
   return fmt::format(
       "the network policy of this sandbox (mode {}) does not allow {}: {}; outside, `cove network ID --allow {}` "
       "changes that",
@@ -98,7 +102,14 @@ Task<Result<>> dial(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow>
       co_return denied(*flow, *policy);
     }
   }
+  if (egress->meter.is_spent()) {
+    flow->decision = {.verdict = Verdict::denied, .rule = "caps.bytes"};
+    egress->record(*flow);
+    co_return denied(*flow, *egress->policy());
+  }
   subject.address = addresses.front();
+  // A policy that changes while the server is waited for is about this one too.
+  flow->judged = true;
   error_code last;
   for (const auto& address : addresses) {
     if (Clock::now() >= until) break;

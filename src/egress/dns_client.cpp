@@ -120,10 +120,11 @@ Result<ip::udp::endpoint> parse_server(std::string_view text) {
   auto address = ip::make_address(host, wrong);
   if (wrong) {
     // With a port it is written as every host is.
-    COVE_TRY(const auto with_port, outbound::parse_host_port(text));
-    host = with_port.host;
-    port = with_port.port;
-    address = ip::make_address(host, wrong);
+    if (const auto with_port = outbound::parse_host_port(text)) {
+      host = with_port->host;
+      port = with_port->port;
+      address = ip::make_address(host, wrong);
+    }
   }
   if (wrong)
     return fail(Errc::invalid, fmt::format("'{}' is not an address such as 192.0.2.1 or 192.0.2.1:5353", text));

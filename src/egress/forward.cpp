@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "async/deadline.hpp"
+#include "egress/carry.hpp"
 #include "egress/expiry.hpp"
 #include "egress/sandbox_egress.hpp"
 #include "egress/scrubber.hpp"
@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 constexpr http::HeadLimits kRequestLimits{.head = 64 << 10, .target = 16 << 10, .lines = 200};
 constexpr std::size_t kLongestAnswerHead = 128 << 10;
 constexpr std::size_t kPiece = 32 << 10;
+constexpr unsigned kPartialContent = 206;
+constexpr std::uint16_t kTlsPort = 443;
 constexpr std::size_t kMostIgnored = 256 << 10;
 constexpr std::chrono::seconds kHeadPatience{15};
 constexpr std::chrono::seconds kFarewell{3};
@@ -33,33 +35,15 @@ struct Passing {
 };
 using Held = std::shared_ptr<Passing>;
 
-// Waits until the caps let bytes pass, and counts them. False: there will be no more.
-Task<bool> spend(Held passing, std::size_t bytes) {
-  auto& meter = passing->egress->meter;
-  while (!passing->flow->is_cut()) {
-    const auto allowed = meter.allowance(bytes, Clock::now());
-    if (allowed.spent) {
-      passing->flow->cut("caps.bytes");
-      break;
-    }
-    if (allowed.bytes > 0) {
-      meter.count(bytes);
-      co_return true;
-    }
-    co_await async::sleep_until(allowed.again);
-  }
-  co_return false;
-}
-
 Task<bool> send_out(Held passing, std::string text) {
-  if (!co_await spend(passing, text.size())) co_return false;
+  if (!co_await spend(passing->egress, passing->flow, text.size())) co_return false;
   passing->flow->bytes_out += text.size();
   co_return co_await passing->sides.server->write(text);
 }
 
 Task<bool> send_in(Held passing, std::string text) {
   if (text.empty()) co_return true;
-  if (!co_await spend(passing, text.size())) co_return false;
+  if (!co_await spend(passing->egress, passing->flow, text.size())) co_return false;
   passing->flow->bytes_in += text.size();
   co_return co_await passing->sides.client->write(text);
 }
@@ -174,10 +158,11 @@ Task<bool> pass_answer(Held passing) {
     if (!co_await send_in(passing, std::move(interim))) co_return false;
   }
   const bool has_body = passing->request.method != "HEAD" && response.status != 204 && response.status != 304;
-  if (!passing->secrets.empty() && response.encoded && has_body) {
+  if (!passing->secrets.empty() && has_body && (response.encoded || response.status == kPartialContent)) {
     auto text = own_answer(502, "Bad Gateway",
-                           "the server compressed its answer although it was asked not to, so it cannot be searched "
-                           "for the header that was added");
+                           fmt::format("the server {} its answer although it was asked not to, so it cannot be "
+                                       "searched for the header that was added",
+                                       response.encoded ? "compressed" : "sent in parts"));
     co_await last_words(passing->flow, passing->sides.client, std::move(text));
     co_return false;
   }
@@ -200,6 +185,7 @@ std::vector<HttpField> added_fields(const Policy& policy, const AuditSubject& su
   // A compressed answer, or one in parts, could repeat the value unseen.
   added.push_back({.name = "Accept-Encoding", .value = "identity"});
   added.push_back({.name = "Range", .value = ""});
+  added.push_back({.name = "Request-Range", .value = ""});  // some servers know it by its first name
   added.push_back({.name = "If-Range", .value = ""});
   return added;
 }
@@ -238,6 +224,16 @@ Task<> forward(std::shared_ptr<SandboxEgress> egress, std::shared_ptr<Flow> flow
   const auto added = added_fields(*policy, flow->subject, passing->secrets);
   if (!added.empty() && passing->request.method == "TRACE") {
     auto text = own_answer(405, "Method Not Allowed", "TRACE would repeat the header that is added to it");
+    co_await last_words(flow, passing->sides.client, std::move(text));
+    co_return;
+  }
+  // Whoever is between would read it.
+  if (!added.empty() && flow->subject.port == kTlsPort && passing->request.default_port != kTlsPort) {
+    flow->decision = {.verdict = Verdict::denied, .rule = "headers: port 443 without TLS"};
+    flow->recorded = false;
+    egress->record(*flow);
+    auto text =
+        own_answer(403, "Forbidden", "a header with a secret is added to port 443 within TLS alone: use https://");
     co_await last_words(flow, passing->sides.client, std::move(text));
     co_return;
   }

@@ -21,15 +21,8 @@ bool is_hex(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'f');
 }
 
-// What is wrong is shown without the bytes that a terminal or a log would act on.
-std::string shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 80)) out += c > ' ' && c < '\x7f' ? c : '?';
-  return text.size() > 80 ? out + "…" : out;
-}
-
 tl::unexpected<Error> wrong_name(std::string_view text, std::string_view why) {
-  return fail(Errc::invalid, fmt::format("'{}' is not a host name: {}", shown(text), why));
+  return fail(Errc::invalid, fmt::format("'{}' is not a host name: {}", shown_name(text), why));
 }
 
 // inet_aton(3) and browsers read whatever ends with a number as an address.
@@ -41,6 +34,12 @@ bool ends_with_number(std::string_view name) {
 }
 
 }  // namespace
+
+std::string shown_name(std::string_view text) {
+  std::string out;
+  for (const char c : text.substr(0, 80)) out += c >= ' ' && c < '\x7f' ? c : '?';
+  return text.size() > 80 ? out + "…" : out;
+}
 
 Result<std::string> canonical_ascii_name(std::string_view text) {
   if (text.empty()) return wrong_name(text, "it is empty");

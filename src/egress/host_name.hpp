@@ -15,4 +15,8 @@ Result<std::string> canonical_name(std::string_view text);
 // The same for names that came over the wire, where every name is ASCII already: anything else is refused.
 Result<std::string> canonical_ascii_name(std::string_view text);
 
+// What somebody gave as a name, at most 80 characters of it, without the bytes that a log or a terminal would stumble
+// over.
+std::string shown_name(std::string_view text);
+
 }  // namespace cove::egress

@@ -52,6 +52,15 @@ Meter::Allowance Meter::allowance(std::size_t wanted, Clock::time_point now) {
   return allowance;
 }
 
+bool Meter::take_whole(std::size_t bytes) {
+  if (caps_.bytes > 0 && caps_.bytes - std::min(used_, caps_.bytes) < bytes) {
+    used_ = caps_.bytes;
+    return false;
+  }
+  count(bytes);
+  return true;
+}
+
 void Meter::count(std::size_t bytes) {
   used_ += bytes;
   if (bytes_) bytes_->spend(static_cast<double>(bytes));

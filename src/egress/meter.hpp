@@ -47,6 +47,10 @@ class Meter {
   };
   [[nodiscard]] Allowance allowance(std::size_t wanted, Clock::time_point now);
   void count(std::size_t bytes);
+  // Whether `bytes` of the cap is used up.
+  [[nodiscard]] bool is_spent() const { return caps_.bytes > 0 && used_ >= caps_.bytes; }
+  // False, and nothing is left: so many bytes are more than the cap has left.
+  bool take_whole(std::size_t bytes);
 
  private:
   Caps caps_;

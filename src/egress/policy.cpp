@@ -78,8 +78,7 @@ std::vector<std::string> private_targets(const Policy& policy) {
     if (target.kind != Target::Kind::network) continue;
     const bool inside =
         std::ranges::any_of(open, [&](const Network& network) { return network.contains(target.network); });
-    const bool single = target.network.prefix == (target.network.address.is_v4() ? 32 : 128);
-    if (!inside || (single && outbound::is_own(target.network.address))) found.push_back(text_of(target));
+    if (!inside || outbound::has_own(target.network)) found.push_back(text_of(target));
   }
   return found;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -7,24 +8,25 @@
 
 namespace cove::egress {
 
-// Takes words out of bytes that come in pieces: each is overwritten with as many stars, wherever the pieces end.
+// Takes words out of bytes that come in pieces: each is overwritten with as many stars as it has characters there,
+// wherever the pieces end, and whichever of its characters are escaped: as URLs, JSON, JavaScript or HTML write them.
 class Scrubber {
  public:
   explicit Scrubber(std::vector<std::string> words);
 
-  // What may pass of everything so far. What could be the beginning of a word is kept back until `last`.
+  // What may pass of everything so far. What is the beginning of a word is kept back until more comes, or `last`.
   std::string pass(std::string_view piece, bool last);
   // A whole text.
-  static std::string scrub(std::string text, const std::vector<std::string>& words);
+  static std::string scrub(std::string_view text, const std::vector<std::string>& words);
 
  private:
   std::vector<std::string> words_;
-  std::size_t longest_ = 0;
+  std::array<bool, 256> begins_{};  // whether a word can begin with this byte
   std::string kept_;
 };
 
-// The forms in which an answer may repeat a secret that a header carried: as it is, without the scheme in front of it
-// ("Bearer "), in base64, percent-encoded, and as JSON writes it.
+// What an answer may repeat of a secret that a header carried: as it is, without the scheme in front of it ("Bearer "),
+// what `Basic` means, and all of these in base64 (of either alphabet, wherever it begins) and in hexadecimal digits.
 std::vector<std::string> forms_of_secret(const std::string& value);
 
 }  // namespace cove::egress

@@ -49,8 +49,8 @@ std::shared_ptr<Entry> Journal::begin(const Subject& subject, const Actor& actor
                     .key_id = actor.key_id,
                     .kind = std::string(act.kind),
                     .summary = one_line(act.summary, kSummaryBytes),
-                    .reference = std::move(act.reference),
-                    .detail_json = json::serialize(act.detail)},
+                    .reference = std::move(act.reference)},
+            .detail = std::move(act.detail),
             .repeat = std::move(act.repeat),
             .content = {},
             .brief = act.brief};
@@ -84,27 +84,16 @@ void Journal::add_content(std::int64_t seq, std::string_view bytes) {
 void Journal::end(std::int64_t seq, milliseconds lasted, Outcome outcome) {
   auto found = open_.extract(seq);
   if (!found) return;
-  auto& row = found.mapped().row;
-  row.duration_ms = lasted.count();
-  row.outcome = std::move(outcome.word);
-  row.good = outcome.good;
-  row.result_json = json::serialize(outcome.result);
-  changed(row.tenant);
-  if (found.mapped().written) {
-    ends_.push_back({.seq = seq,
-                     .duration_ms = lasted.count(),
-                     .outcome = std::move(row.outcome),
-                     .good = row.good,
-                     .result_json = std::move(row.result_json)});
-  } else {
-    std::erase(begun_, seq);
-    ended_rows_.push_back(sealed(found.mapped()));
-  }
+  auto& open = found.mapped();
+  changed(open.row.tenant);
+  if (!open.written) std::erase(begun_, seq);
+  ended_.push_back({.open = std::move(open), .lasted = lasted, .outcome = std::move(outcome)});
   write_soon();
 }
 
-// Its row as it is stored: what it takes to do it again may hold secrets of the caller's.
-store::ActivityRow Journal::sealed(Open& open) {
+// Made when it is written, behind the answers. What it takes to do it again may hold secrets of the caller's.
+store::ActivityRow Journal::row_of(Open& open) {
+  open.row.detail_json = json::serialize(std::exchange(open.detail, {}));
   if (!open.content.empty()) open.repeat["content"] = base64(std::exchange(open.content, {}));
   if (!open.repeat.empty() && open.content_kept) {
     const auto text = json::serialize(std::exchange(open.repeat, {}));
@@ -136,12 +125,29 @@ void Journal::write_soon() {
 
 void Journal::write() {
   writing_soon_ = false;
-  auto rows = std::exchange(ended_rows_, {});
+  auto rows = std::exchange(waiting_, {});
+  for (auto& [open, lasted, outcome] : std::exchange(ended_, {})) {
+    auto result = json::serialize(outcome.result);
+    if (open.written) {
+      ends_.push_back({.seq = open.row.seq,
+                       .duration_ms = lasted.count(),
+                       .outcome = std::move(outcome.word),
+                       .good = outcome.good,
+                       .result_json = std::move(result)});
+      continue;
+    }
+    auto row = row_of(open);
+    row.duration_ms = lasted.count();
+    row.outcome = std::move(outcome.word);
+    row.good = outcome.good;
+    row.result_json = std::move(result);
+    rows.push_back(std::move(row));
+  }
   std::erase_if(begun_, [&](std::int64_t seq) {
     auto& open = open_.at(seq);
     if (open.brief) return false;
     open.written = true;
-    rows.push_back(sealed(open));
+    rows.push_back(row_of(open));
     return true;
   });
   if (rows.empty() && ends_.empty()) return;
@@ -159,7 +165,7 @@ void Journal::write() {
     log_("journal acts lost: too many wait to be written");
     return;
   }
-  ended_rows_ = std::move(rows);
+  waiting_ = std::move(rows);
   write_soon();
 }
 

@@ -73,6 +73,7 @@ class Journal {
   // One that was begun, until it is written and has ended.
   struct Open {
     store::ActivityRow row;
+    boost::json::object detail;
     boost::json::object repeat;
     std::string content;
     bool content_kept = true;
@@ -82,7 +83,7 @@ class Journal {
   void changed(const std::string& tenant);
   void write_soon();
   void write();
-  store::ActivityRow sealed(Open& open);
+  store::ActivityRow row_of(Open& open);
 
   boost::asio::any_io_executor executor_;
   boost::asio::steady_timer timer_;
@@ -94,7 +95,13 @@ class Journal {
   std::map<std::int64_t, Open> open_;
   std::map<std::int64_t, store::ActivityRow> inherited_;  // begun by the server before us, not resumed
   std::vector<std::int64_t> begun_;                       // of those, not written yet
-  std::vector<store::ActivityRow> ended_rows_;            // begun and ended since the last write
+  struct Ended {
+    Open open;
+    std::chrono::milliseconds lasted{0};
+    Outcome outcome;
+  };
+  std::vector<Ended> ended_;                 // since the last write
+  std::vector<store::ActivityRow> waiting_;  // could not be written
   std::vector<store::ActivityEnd> ends_;
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // by tenant
   bool writing_soon_ = false;

@@ -56,6 +56,10 @@ std::string bundle_with(const std::string& certificate) {
   return certificate;
 }
 
+bool is_leaving(const sandbox::Sandbox& sandbox) {
+  return sandbox.state() == sandbox::State::deleting || sandbox.state() == sandbox::State::gone;
+}
+
 SandboxId id_of(std::string_view text) {
   SandboxId id;
   std::copy_n(text.begin(), std::min(text.size(), id.text.size()), id.text.begin());
@@ -160,7 +164,11 @@ void Networks::forget(const std::string& id) {
   if (found == networks_.end()) return;
   const bool open = found->second->open;
   networks_.erase(found);
-  if (!open || egress_.lost()) return;
+  if (open) close_later(id);
+}
+
+void Networks::close_later(const std::string& id) {
+  if (egress_.lost()) return;
   const wire::EgressRequest request{.verb = wire::EgressVerb::close, .id = id_of(id)};
   tasks_.spawn("close a network", [](Networks& self, wire::EgressRequest close) -> async::Task<> {
     [[maybe_unused]] const auto closed = co_await self.egress_.ask(close);
@@ -169,11 +177,16 @@ void Networks::forget(const std::string& id) {
 
 async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, egress::Policy policy,
                                     wire::EgressScope scope, journal::Actor actor) {
+  if (is_leaving(*sandbox)) co_return fail(Errc::not_found, "the sandbox is being deleted");
   const auto network = of(sandbox->row().id);
   co_await acquire(network);
+  const auto before = network->policy;
   auto changed = co_await change(sandbox, network, policy, scope);
-  if (changed) changed = write_down(*sandbox, policy);
-  if (changed && sandbox->state() == sandbox::State::running) changed = co_await furnish(sandbox);
+  if (changed) {
+    changed = write_down(*sandbox, policy);
+    if (changed && sandbox->state() == sandbox::State::running) changed = co_await furnish(sandbox);
+    if (!changed) co_await go_back(sandbox, network, before);
+  }
   network->busy = false;
   network->changed.notify_all();
   if (changed) {
@@ -181,6 +194,16 @@ async::Task<Result<>> Networks::set(std::shared_ptr<sandbox::Sandbox> sandbox, e
     registry_.publish("network", *sandbox, json::serialize(json::object{{"mode", shown.at("mode")}}), actor);
   }
   co_return changed;
+}
+
+// After a failure behind the change itself.
+async::Task<> Networks::go_back(std::shared_ptr<sandbox::Sandbox> sandbox, Held network, egress::Policy policy) {
+  if (is_leaving(*sandbox)) co_return;
+  auto back = co_await change(sandbox, network, policy, wire::EgressScope::all_connections);
+  if (back) back = write_down(*sandbox, policy);
+  if (back && sandbox->state() == sandbox::State::running) back = co_await furnish(sandbox);
+  if (!back)
+    warn_(fmt::format("network not restored sandbox={} reason=\"{}\"", sandbox->row().id, back.error().message));
 }
 
 async::Task<Result<>> Networks::change(std::shared_ptr<sandbox::Sandbox> sandbox, Held network, egress::Policy policy,
@@ -221,6 +244,11 @@ async::Task<Result<>> Networks::open_ways(std::shared_ptr<sandbox::Sandbox> sand
   if (!told) {
     [[maybe_unused]] const auto closed = co_await order_no_ways(sandbox);
     co_return tl::unexpected<Error>(told.error());
+  }
+  if (const auto found = networks_.find(sandbox->row().id); found == networks_.end() || found->second != network) {
+    // It was forgotten meanwhile, when nothing was open yet.
+    close_later(sandbox->row().id);
+    co_return fail(Errc::not_found, "the sandbox was deleted");
   }
   network->certificate = certificate_in(*told);
   network->policy = std::move(policy);

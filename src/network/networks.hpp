@@ -91,6 +91,8 @@ class Networks : public sandbox::Networking {
                                wire::EgressScope scope);
   async::Task<Result<>> open_ways(std::shared_ptr<sandbox::Sandbox> sandbox, Held network, egress::Policy policy);
   async::Task<Result<>> close_ways(std::shared_ptr<sandbox::Sandbox> sandbox, Held network);
+  async::Task<> go_back(std::shared_ptr<sandbox::Sandbox> sandbox, Held network, egress::Policy policy);
+  void close_later(const std::string& id);
   async::Task<> open_again();
   Result<> write_down(const sandbox::Sandbox& sandbox, const egress::Policy& policy);
   void on_decided(const SandboxId& id, std::string_view record);

@@ -126,6 +126,10 @@ bool is_own(const ip::address& address) {
   return std::ranges::find(own, address) != own.end();
 }
 
+bool has_own(const Network& network) {
+  return std::ranges::any_of(own_addresses(), [&network](const ip::address& own) { return network.contains(own); });
+}
+
 Result<HostPort> parse_host_port(std::string_view text) {
   const auto colon = text.rfind(':');
   const bool has_port =

@@ -20,6 +20,8 @@ std::vector<Network> public_networks();
 // Whether it is an address of this machine now: it may be a public one, and what listens on it need not be meant for
 // everybody.
 bool is_own(const boost::asio::ip::address& address);
+// Whether one of this machine's addresses is in it.
+bool has_own(const Network& network);
 
 // A host that the operator allows by name, whatever its address is.
 struct HostPort {

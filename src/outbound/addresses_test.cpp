@@ -28,6 +28,13 @@ TEST(Addresses, WhatIsThePublicsIs) {
   }
 }
 
+TEST(Addresses, ANetworkHasThisMachineInIt) {
+  EXPECT_TRUE(has_own(*parse_network("127.0.0.0/30")));
+  EXPECT_TRUE(has_own(*parse_network("127.0.0.1")));
+  EXPECT_FALSE(has_own(*parse_network("127.0.0.2/31")));
+  EXPECT_FALSE(has_own(*parse_network("8.8.8.0/24")));
+}
+
 TEST(Addresses, APlaceIsAHostAndAPort) {
   EXPECT_EQ(parse_host_port("Index.Internal:8080").value(), (HostPort{.host = "index.internal", .port = 8080}));
   EXPECT_EQ(parse_host_port("[fd00::5]:443").value(), (HostPort{.host = "fd00::5", .port = 443}));

@@ -24,6 +24,7 @@ constexpr std::uint32_t kPage = 500;
 constexpr milliseconds kBackgroundGrace{5000};  // beyond the time that it took before
 constexpr milliseconds kSlower{10'000};         // the same for what is waited for, beside three times that time
 constexpr milliseconds kPoll{100};
+constexpr milliseconds kInterruptAgain{2000};
 constexpr std::chrono::seconds kFileTime{120};
 
 template <typename T>
@@ -292,10 +293,12 @@ Task<Result<>> Replay::execute_again(const store::ActivityRow& act, const json::
   if (!cell) co_return tl::unexpected<Error>(cell.error());
   const auto execution = cell->execution();
   const bool interrupted = cove::json::text_of(object_in(act.result_json), "ename") == "KeyboardInterrupt";
-  const auto interrupt_at = Clock::now() + milliseconds(act.duration_ms.value_or(0));
+  auto interrupt_at = Clock::now() + milliseconds(act.duration_ms.value_or(0));
   while (!execution->end()) {
-    if (interrupted && Clock::now() >= interrupt_at) [[maybe_unused]]
-      const auto sent = kernel->interrupt();
+    if (interrupted && Clock::now() >= interrupt_at) {
+      [[maybe_unused]] const auto sent = kernel->interrupt();
+      interrupt_at += kInterruptAgain;
+    }
     if (execution->waits_for_input()) [[maybe_unused]]
       const auto told = kernel->reply_input(std::nullopt);
     co_await execution->changed().wait_until(Clock::now() + kPoll);

@@ -275,7 +275,7 @@ def test_a_replay_says_where_results_differ(server, box):
 def test_a_replay_interrupts_what_was_interrupted(server, box):
     kernel = server.post(at(box, "kernels"), {}).json["id"]
     with server.sse(at(box, f"kernels/{kernel}/execute"), method="POST", body={"code": "n = 1\nprint('on', flush=True)\nwhile True: pass"}) as stream:
-        stream.until(lambda data: "on" in str(data))
+        stream.until(lambda data: data["type"] == "stdout")
         server.post(at(box, f"kernels/{kernel}/interrupt"))
         stream.until(lambda data: data["type"] == "end")
     server.post(at(box, f"kernels/{kernel}/execute"), {"code": "n"})

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+import time
 
 import pytest
 from conftest import wait_until
@@ -154,6 +155,30 @@ def test_NW_25_an_egress_process_that_dies_is_replaced_and_nothing_is_open_meanw
         assert fetch(server, box, "ok.test", web.port) == "hello"
         os.kill(server.child("cove-egress"), signal.SIGKILL)
         assert wait_until(lambda: fetch(server, box, "ok.test", web.port) == "hello", 15)
+
+
+def test_NW_25_policies_that_race_with_deletes_leave_nothing_open(names):
+    with Server("--resolver", names.address) as server:
+        egress = server.child("cove-egress")
+        sockets = lambda: sum(os.readlink(f"/proc/{egress}/fd/{one}").startswith("socket:") for one in os.listdir(f"/proc/{egress}/fd"))
+        before = sockets()
+
+        def change(box, statuses):
+            for policy in ({"mode": "public"}, {"mode": "none"}, {"allow": ["ok.test"], "existing": "check"}, {"mode": "public"}):
+                statuses.append(server.put(f"/v1/sandboxes/{box}/network", policy).status)
+        statuses = []
+        for round_ in range(12):
+            box = server.create()
+            changing = [threading.Thread(target=change, args=(box, statuses)) for _ in range(3)]
+            for one in changing:
+                one.start()
+            time.sleep(round_ * 0.004)
+            assert server.delete(f"/v1/sandboxes/{box}").status in (200, 204)
+            for one in changing:
+                one.join()
+        assert 200 in statuses and set(statuses) - {200}, statuses
+        assert wait_until(lambda: sockets() == before), (sockets(), before)
+        assert "cove_networks 0" in server.get("/metrics").body.decode() and server.child("cove-egress") == egress
 
 
 def test_tenants_may_not_list_private_addresses(names):

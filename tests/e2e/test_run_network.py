@@ -58,7 +58,7 @@ def test_private_addresses_must_be_listed(web, names):
     (["--net", "host"], "must be none, allow or public"),
     (["--allow", "*"], "--allow *"),
     (["--net", "none", "--allow", "ok.test"], "contradicts"),
-    (["--allow", "ok.test", "--resolver", "nonsense"], "egress"),
+    (["--allow", "ok.test", "--resolver", "nonsense"], "--resolver"),
 ])
 def test_what_is_wrong_is_named(arguments, words):
     run = cove("run", *arguments, "--", "true")

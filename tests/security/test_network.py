@@ -2,8 +2,10 @@
 import json
 import socket
 import threading
+import time
 
 import pytest
+from conftest import wait_until
 from names import NameServer
 from server import Server
 
@@ -239,6 +241,80 @@ for n in range(8): attempt(str(n), one)
     assert len(held) == 5
     refused = [one for one in served.get(f"/v1/sandboxes/{box}/network/log?limit=1000").json["records"] if "caps" in str(one.get("rule"))]
     assert refused
+
+
+def test_NW_21_what_was_spent_is_spent_for_new_connections_too(served, trap):
+    heard = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def hear():
+        while True:
+            try:
+                line, _ = listener.accept()
+                while data := line.recv(65536):
+                    heard.append(len(data))
+            except ConnectionResetError:
+                pass
+            except OSError:
+                return
+    threading.Thread(target=hear, daemon=True).start()
+    box = served.create(network={"allow": ["ok.test", "127.0.0.1"], "caps": {"bytes": 10_000}})
+    answers = probe(served, box, """
+def one():
+    with socket.create_connection(("ok.test", port), 5) as line:
+        line.settimeout(5)
+        line.sendall(b"x" * 4000)
+        line.shutdown(socket.SHUT_WR)
+        return str(len(line.recv(1)))
+for n in range(20): attempt(str(n), one)
+""", port=listener.getsockname()[1])
+    listener_port = listener.getsockname()[1]
+    listener.close()
+    assert sum(heard) <= 10_000, (sum(heard), answers)
+    refused = [one for one in served.get(f"/v1/sandboxes/{box}/network/log?limit=1000").json["records"] if one.get("rule") == "caps.bytes"]
+    assert refused and refused[-1]["verdict"] == "denied", "new ones are refused before a packet exists"
+    told = served.exec(box, "curl", "-sS", f"http://ok.test:{listener_port}/")
+    assert "caps.bytes" in told["stderr"], told
+
+
+def test_NW_06_a_connection_that_is_being_made_when_the_policy_changes_is_judged_by_the_new_one(served):
+    """A change with "existing": "check" between the first packet and the answer to it."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    port = listener.getsockname()[1]
+    full = [socket.socket() for _ in range(2)]  # the queue of the listener is full: the next SYN has no answer
+    for one in full:
+        one.setblocking(False)
+        one.connect_ex(("127.0.0.1", port))
+    time.sleep(0.2)
+    box = served.create(network={"allow": ["ok.test", "127.0.0.1"]})
+    process = served.start_process(box, "python3", "-c", f"""
+import socket
+line = socket.create_connection(("ok.test", {port}), 30)
+line.settimeout(30)
+print("connected", flush=True)
+try: print("got", line.recv(10))
+except OSError as error: print("ended", error.errno)
+""")
+    assert wait_until(lambda: "connected" in served.output(box, process["id"]))
+    time.sleep(0.5)
+    answer = served.put(f"/v1/sandboxes/{box}/network", {"allow": ["other.test"], "existing": "check"})
+    assert answer.status == 200, answer
+    listener.listen(16)
+    listener.settimeout(5)
+    accepted = []
+    try:
+        while True:
+            line = listener.accept()[0]
+            line.sendall(b"secret")
+            accepted.append(line)
+    except OSError:
+        pass
+    assert wait_until(lambda: "ended 104" in served.output(box, process["id"]), 10), served.output(box, process["id"])
+    assert len(accepted) == len(full)
+    for one in [*full, *accepted, listener]:
+        one.close()
 
 
 @pytest.mark.parametrize("field", [{"network": "host"}, {"network": {"mode": "host"}}, {"network": {"mode": "allow", "resolver": "8.8.8.8"}}, {"network": {"mode": "allow", "ca": "x"}}])

@@ -322,6 +322,16 @@ def test_NW_22_malformed_socks_requests_reach_nothing(served, box, web, bytes_):
     assert answer[2:4] != b"\x05\x00" and len(web.paths) == before, answer
 
 
+def test_NW_22_what_is_no_name_leaves_the_log_and_the_policy_readable(served, web):
+    box = served.create(network={"allow": [f"ok.test:{web.port}", f"127.0.0.1:{web.port}"]})
+    for host in ("\xff\xfe\x80", "\x1b[2J", 'quo"te\n', "x" * 250):
+        answer = talk(served, box, "\x05\x01\x00\x05\x01\x00\x03" + chr(len(host)) + host + "\x00\x50")
+        assert answer.startswith("\x05\x00\x05\x02"), answer
+    assert served.get(f"/v1/sandboxes/{box}/network").json["mode"] == "allow"
+    assert wait_until(lambda: len(records(served, box, rule="malformed host")) == 4), "none is left out"
+    assert [one["name"] for one in records(served, box, rule="malformed host")] == ["???", "?[2J", 'quo"te?', "x" * 80 + "…"]
+
+
 def test_NW_22_who_never_ends_a_request_is_ended_and_holds_up_nobody(served, web):
     box = served.create(network={"allow": [f"ok.test:{web.port}", f"127.0.0.1:{web.port}"]})
     pid = served.child("cove-egress")

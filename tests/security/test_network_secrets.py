@@ -2,9 +2,11 @@
 import base64
 import http.server
 import json
+import socket
 import ssl
 import subprocess
 import threading
+import time
 import urllib.parse
 
 import pytest
@@ -38,9 +40,20 @@ class Echo(http.server.ThreadingHTTPServer):
                     self.send_header("content-length", "0")
                     self.end_headers()
                     return
+                if self.path == "/forms":  # as many programs write it: PHP, Go, HTML, encodeURI, quote(), form data, all headers in base64, escapes in lower case
+                    token = value.partition(" ")[2]
+                    codes = "".join(f"\\u{ord(c):04x}" for c in token)
+                    echoed = [json.dumps(value).replace("/", "\\/"), json.dumps(value).replace("+", "\\u002b").replace("=", "\\u003D"), codes, token.replace("+", "&#43;").replace("=", "&#x3D;"), urllib.parse.quote(token), urllib.parse.quote(token, safe="+="),
+                              urllib.parse.quote(token, safe="").lower().replace("-t", "-T"), *(base64.b64encode(b"." * n + value.encode() + b".").decode() for n in range(3)), base64.urlsafe_b64encode(b"x" + token.encode() + b"yz").decode(), token.encode().hex(), value.encode().hex().upper()]
+                    body = "\n".join(echoed).encode()
+                    self.send_response(200)
+                    self.send_header("content-length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+                    return
                 forms = {"head": str(self.headers), "plain": value, "base64": base64.b64encode(value.encode()).decode(), "quoted": urllib.parse.quote(value, safe=""), "token": value.partition(" ")[2]}
                 body = json.dumps(forms).encode()
-                self.send_response(500 if self.path == "/error" else 200, value if self.path == "/reason" else None)
+                self.send_response(500 if self.path == "/error" else 206 if self.path == "/part-anyway" else 200, value if self.path == "/reason" else None)
                 self.send_header("x-echo", value)
                 if self.path == "/chunks":  # one byte in each
                     self.send_header("transfer-encoding", "chunked")
@@ -55,8 +68,9 @@ class Echo(http.server.ThreadingHTTPServer):
                     self.wfile.write(body)
                     self.close_connection = True
                     return
-                if self.path == "/part" and self.headers.get("range"):
-                    begin, end = map(int, self.headers["range"].removeprefix("bytes=").split("-"))
+                asked = self.headers.get("range") or self.headers.get("request-range")
+                if self.path == "/part" and asked:
+                    begin, end = map(int, asked.removeprefix("bytes=").split("-"))
                     body = body[begin:end + 1]
                 if self.path == "/packed" and "gzip" in self.headers.get("accept-encoding", ""):
                     import gzip
@@ -158,7 +172,7 @@ def test_the_header_is_added_outside(served, box, plain, secure, scheme, way):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_NW_23_what_a_server_repeats_does_not_come_back(served, box, plain, secure, scheme, path):
     echo = secure if scheme == "https" else plain
-    done = curl(served, box, "-i", "--raw", *(["-H", "Range: bytes=10-20"] if path == "/part" else []), "-H", "Accept-Encoding: gzip", f"{scheme}://api.test:{echo.port}{path}")
+    done = curl(served, box, "-i", "--raw", *(["-H", "Range: bytes=10-20", "-H", "Request-Range: bytes=10-20"] if path == "/part" else []), "-H", "Accept-Encoding: gzip", f"{scheme}://api.test:{echo.port}{path}")
     assert echo.value() == VALUE and done["exitCode"] == 0, done
     assert hides(done["stdout"] + done["stderr"]) and "****" in done["stdout"].replace("1\r\n", "").replace("\r\n", ""), done
     joined = "".join(line for line in done["stdout"].split("\r\n") if line != "1")
@@ -171,6 +185,71 @@ def test_NW_23_trace_and_compressed_answers_are_refused(served, box, plain):
     assert len(plain.seen) == seen
     done = curl(served, box, "-i", f"http://api.test:{plain.port}/packed-anyway")
     assert "502 Bad Gateway" in done["stdout"] and hides(done["stdout"])
+
+
+def test_NW_23_an_answer_in_parts_is_refused(served, box, plain):
+    done = curl(served, box, "-i", f"http://api.test:{plain.port}/part-anyway")
+    assert "502 Bad Gateway" in done["stdout"] and "in parts" in done["stdout"] and hides(done["stdout"]), done
+
+
+def test_NW_23_forms_that_programs_write_are_hidden_too(served, box, plain):
+    done = curl(served, box, f"http://api.test:{plain.port}/forms")
+    lines = done["stdout"].split("\n")
+    assert len(lines) == 13 and all("******" in line for line in lines), done
+    middle = base64.b64encode(VALUE.encode())[8:32].decode()
+    assert not any(part in done["stdout"] for part in ("s3cr3t", "with", "signs", middle, SECRET.encode().hex()[8:24])), done
+
+
+@pytest.mark.parametrize("way", ["", "-p -x http://127.0.0.1:3128", "-x http://127.0.0.1:3128"])
+def test_NW_23_port_443_gets_it_within_tls_alone(served, way):
+    try:
+        listener = socket.create_server(("127.0.0.1", 443))
+    except OSError:
+        pytest.skip("port 443 of this machine is taken, or needs root")
+    with listener:
+        heard = []
+
+        def hear():
+            while True:
+                try:
+                    line, _ = listener.accept()
+                    heard.append(line.recv(1000))
+                    line.close()
+                except ConnectionResetError:
+                    heard.append(b"")
+                except OSError:
+                    return
+        threading.Thread(target=hear, daemon=True).start()
+        box = served.create(network={"allow": ["api.test:443", "127.0.0.1:443"], "headers": [{"host": "api.test", "ports": "443", "header": "authorization", "value": VALUE}]})
+        done = curl(served, box, "-i", *way.split(), "http://api.test:443/")
+        listener.shutdown(socket.SHUT_RDWR)
+        assert not any(heard), "nothing of it passed in clear"
+        assert wait_until(lambda: any("port 443 without TLS" in str(one.get("rule")) for one in served.get(f"/v1/sandboxes/{box}/network/log?limit=1000").json["records"])), done
+
+
+def test_NW_23_a_value_that_is_left_out_does_not_move_to_other_ports(served, plain):
+    rule = {"host": "api.test", "ports": "443", "header": "authorization"}
+    box = served.create(network={"allow": ["api.test", "127.0.0.1"], "headers": [{**rule, "value": VALUE}]})
+    path = f"/v1/sandboxes/{box}/network"
+    assert served.put(path, {"allow": ["api.test", "127.0.0.1"], "headers": [rule]}).status == 200
+    for ports in ({"ports": str(plain.port)}, {"ports": None}, {"ports": f"443,{plain.port}"}):
+        refused = served.put(path, {"allow": ["api.test", "127.0.0.1"], "headers": [{**rule, **ports}]})
+        assert refused.status == 400 and "network.headers[0].value" in str(refused.json), refused
+    curl(served, box, f"http://api.test:{plain.port}/")
+    assert plain.value() is None
+
+
+def test_NW_23_a_program_cannot_hold_up_a_policy_by_its_files(served, plain):
+    box = served.create(network={"allow": ["api.test", "127.0.0.1"]})
+    served.exec(box, "sh", "-c", "mkdir -p ~/.cove && cd ~/.cove && mkfifo ca-certificates.crt authority.pem")
+    path, headers = f"/v1/sandboxes/{box}/network", [{"host": "api.test", "header": "authorization", "value": VALUE}]
+    began = time.monotonic()
+    served.put(path, {"allow": ["api.test", "127.0.0.1"], "headers": headers})
+    assert served.put(path, {"mode": "none"}).status == 200 and time.monotonic() - began < 10
+    served.exec(box, "sh", "-c", "rm -rf ~/.cove && touch ~/.cove")
+    refused = served.put(path, {"mode": "public", "headers": headers})
+    assert refused.status >= 400 and ".cove" in str(refused.json), refused
+    assert served.get(path).json["mode"] == "none", "what held before goes on"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -37,16 +37,29 @@ Result<> show_policy(const json::object& policy) {
     if (const auto list = list_of(policy, name); !list.empty())
       COVE_CHECK(put_line(fmt::format("{:<9} {}", name, printable(list))));
   }
+  if (policy.if_contains("proposed") != nullptr && list_of(policy, "proposed").empty())
+    COVE_CHECK(put_line("proposed  nothing yet"));
   if (const auto* headers = policy.if_contains("headers"); headers != nullptr && headers->is_array()) {
     for (const auto& one : headers->as_array()) {
       if (!one.is_object()) continue;
-      COVE_CHECK(put_line(fmt::format("header    {} {}", printable(text_of(one.as_object(), "host")),
+      const auto ports = text_of(one.as_object(), "ports");
+      COVE_CHECK(put_line(fmt::format("header    {}{} {}", printable(text_of(one.as_object(), "host")),
+                                      ports.empty() ? "" : ":" + printable(ports),
                                       printable(text_of(one.as_object(), "header")))));
     }
   }
   if (const auto proxy = text_of(policy, "proxy"); !proxy.empty())
     COVE_CHECK(put_line(fmt::format("proxy     {} (inside)", printable(proxy))));
-  return {};
+  const auto* connections = policy.if_contains("connections");
+  const auto* bytes = policy.if_contains("bytes");
+  if (connections == nullptr || !connections->is_object() || bytes == nullptr || !bytes->is_object()) return {};
+  const auto& counts = connections->get_object();
+  const auto size = [bytes](std::string_view name) {
+    return format_size(static_cast<std::uint64_t>(number_of(bytes->get_object(), name)));
+  };
+  return put_line(fmt::format("used      connections {}, open {}, refused {}; bytes {} in, {} out",
+                              number_of(counts, "total"), number_of(counts, "open"), number_of(counts, "refused"),
+                              size("in"), size("out")));
 }
 
 Result<> show_decisions(const NetworkArguments& arguments) {
@@ -74,6 +87,10 @@ Result<> show_decisions(const NetworkArguments& arguments) {
 }
 
 Result<> network(const NetworkArguments& arguments) {
+  if (arguments.check && !arguments.options.given())
+    return fail(Errc::invalid, "--check belongs to a new policy: add --net, --allow or --learn");
+  if (arguments.log && arguments.options.given())
+    return fail(Errc::invalid, "--log shows what was decided; it cannot be combined with a new policy");
   if (arguments.log) return show_decisions(arguments);
   const auto target = sandbox_target(arguments.id).text() + "/network";
   COVE_TRY(auto client, connect(arguments));

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/units.hpp"
+#include "egress/dns_client.hpp"
 #include "host/state_dir.hpp"
 
 namespace cove::cli {
@@ -194,6 +195,8 @@ Result<egress::Policy> network_of(const RunArguments& arguments) {
     return fail(Errc::invalid, fmt::format("--net: '{}' must be none, allow or public", mode));
   if (policy.mode == egress::Mode::none && !policy.allow.empty())
     return fail(Errc::invalid, "--allow: contradicts --net none");
+  if (mode.empty() && policy.mode == egress::Mode::none && !policy.deny.empty())
+    return fail(Errc::invalid, "--deny alone would allow nothing: add --net public, or --allow");
   return policy;
 }
 
@@ -251,6 +254,8 @@ Result<RunOptions> checked(const RunArguments& arguments, std::vector<std::strin
   }
   COVE_TRY(options.network, network_of(arguments));
   options.resolver = arguments.resolver;
+  if (auto servers = egress::name_servers(options.resolver, ""); !servers)
+    return fail(Errc::invalid, fmt::format("--resolver: {}", servers.error().message));
   options.template_name = arguments.template_name;
   options.standard_input = arguments.standard_input.empty() ? "inherit" : arguments.standard_input;
   options.state_dir = arguments.state_dir.empty() ? host::default_state_dir() : arguments.state_dir;

@@ -324,8 +324,7 @@ Tool run_command_tool(const config::Languages& languages) {
        "Runs a command with bash in the session's workspace, /workspace, and returns its output and exit code. Files "
        "are kept between calls; shell variables and the current directory are not. "
        "Without stdin, standard input is empty. With background, the call returns at once with a process_id and the "
-       "command keeps running: use this for servers and long jobs. There is no network until allow_network has opened "
-       "it."},
+       "command keeps running: use this for servers and long jobs."},
       {"inputSchema",
        session_schema(
            languages,

@@ -155,7 +155,7 @@ Tool install_tool(const config::Languages& /*languages*/) {
       {"description",
        "Installs Python packages from a package index into a session; Python code in that session can import them at "
        "once, until the session ends. Wheels only, at most 50 packages a call. numpy, pandas and matplotlib are "
-       "usually preinstalled. Code in the session has no network access, even during the installation."},
+       "usually preinstalled. The session needs no network for it."},
       {"inputSchema", schema({{"packages", list_of({{"type", "string"}},
                                                    "Requirements as for pip: \"name\", \"name==1.2\", \"name>=1,<2\"")},
                               {"timeout", property("number", "Time limit in seconds")},

@@ -79,9 +79,9 @@ void set_fixtures(AddFixtures add) {
 }
 
 // The tools that a model needs. The others are for programs, and for clients of the old form.
-constexpr std::array<std::string_view, 11> kCoreTools{
-    "execute_code", "run_command", "process_output",   "stop_process",  "write_file",   "read_file",
-    "list_files",   "delete_file", "install_packages", "allow_network", "reset_session"};
+constexpr std::array<std::string_view, 10> kCoreTools{
+    "execute_code", "run_command", "process_output",   "stop_process",  "write_file",
+    "read_file",    "list_files",  "install_packages", "allow_network", "reset_session"};
 
 // Without the shape of answers, which a model sees when it has one, and without choosing among default sessions, of
 // which such clients have one.
