@@ -62,7 +62,9 @@ std::shared_ptr<Entry> Journal::begin(const Subject& subject, const Actor& actor
 }
 
 void Journal::record(const Subject& subject, const Actor& actor, Act act, Outcome outcome) {
+  const bool at_once = act.kind == kind::kLifecycle;
   if (const auto entry = begin(subject, actor, std::move(act))) entry->end(std::move(outcome));
+  if (at_once) write();
 }
 
 void Journal::set_reference(std::int64_t seq, std::string reference) {

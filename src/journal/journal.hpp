@@ -41,7 +41,7 @@ class Journal {
 
   // Null while the journal is switched off.
   std::shared_ptr<Entry> begin(const Subject& subject, const Actor& actor, Act act);
-  // Something that is done already.
+  // Something that is done already. What becomes of sandboxes is written at once.
   void record(const Subject& subject, const Actor& actor, Act act, Outcome outcome);
   // After a restart: an act that the server before us began and that goes on. Null when there is none.
   std::shared_ptr<Entry> resume(const std::string& sandbox, const std::string& reference);

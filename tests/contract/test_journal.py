@@ -202,6 +202,7 @@ def test_what_a_killed_server_was_doing_is_lost_with_it(fresh_server):
     name = server.create()
     with server.sse(at(name, "exec"), method="POST", body={"cmd": ["sh", "-c", "echo on; sleep 30"]}) as stream:
         stream.next()
+        assert wait_until(lambda: len(acts(server, name)) == 2)
         server.restart()
     assert wait_until(lambda: last(server, name)["outcome"] == "lost with the server", 10), acts(server, name)
 
