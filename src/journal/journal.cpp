@@ -1,6 +1,7 @@
 #include "journal/journal.hpp"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -90,7 +91,7 @@ void Journal::end(std::int64_t seq, milliseconds lasted, Outcome outcome) {
   changed(open.row.tenant);
   if (!open.written) std::erase(begun_, seq);
   ended_.push_back({.open = std::move(open), .lasted = lasted, .outcome = std::move(outcome)});
-  write_soon();
+  write_behind_answers();
 }
 
 // Made when it is written, behind the answers. What it takes to do it again may hold secrets of the caller's.
@@ -122,6 +123,19 @@ void Journal::write_soon() {
   timer_.async_wait([weak = std::weak_ptr(self_)](boost::system::error_code cancelled) {
     const auto self = weak.lock();
     if (self && !cancelled) (*self)->write();
+  });
+}
+
+// Whoever waited for the end of an act runs in the next turn of the loop, and has sent the answer in the one after.
+void Journal::write_behind_answers(int turns) {
+  if (failing_) return write_soon();
+  if (turns == kTurns && std::exchange(writing_next_, true)) return;
+  boost::asio::post(executor_, [weak = std::weak_ptr(self_), turns] {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (turns > 1) return (*self)->write_behind_answers(turns - 1);
+    (*self)->writing_next_ = false;
+    (*self)->write();
   });
 }
 

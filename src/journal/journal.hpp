@@ -24,9 +24,9 @@ struct Settings {
   std::uint64_t repeat_bytes = 1U << 20;  // the most that is kept of one act for doing it again
 };
 
-// What was done in every sandbox, through any door: who, what, how it ended. Acts of a few milliseconds are written
-// together, behind the answers to their clients: nobody waits for the disk, and a server that is killed may lose the
-// last ones. One thread.
+// What was done in every sandbox, through any door: who, what, how it ended. They are written behind the answers to
+// their clients, all that ended in one turn of the loop together: nobody waits for the disk, and what a client has had
+// an answer to is there after a kill -9. One thread.
 class Journal {
  public:
   using Log = std::function<void(std::string_view line)>;
@@ -81,7 +81,9 @@ class Journal {
     bool written = false;
   };
   void changed(const std::string& tenant);
+  static constexpr int kTurns = 3;
   void write_soon();
+  void write_behind_answers(int turns = kTurns);
   void write();
   store::ActivityRow row_of(Open& open);
 
@@ -105,6 +107,7 @@ class Journal {
   std::vector<store::ActivityEnd> ends_;
   std::map<std::string, std::weak_ptr<async::Signal>> followers_;  // by tenant
   bool writing_soon_ = false;
+  bool writing_next_ = false;
   bool failing_ = false;
   std::uint64_t dropped_ = 0;
 };

@@ -93,11 +93,13 @@ class ProcessTableTest : public testing::Test {
   std::unique_ptr<store::Store> store_ = dir_.open();
   KeeperClient keeper_{loop_.get_executor(), tasks_, [](const auto&) {}, [] {}, KeeperClient::Patience{}};
   templates::Templates templates_{loop_.get_executor(), tasks_, *store_, {}, {}};
+  journal::Journal journal_{loop_.get_executor(), *store_, [](std::string_view) {}};
   SandboxContext context_{.executor = loop_.get_executor(),
                           .tasks = tasks_,
                           .keeper = keeper_,
                           .store = *store_,
                           .templates = templates_,
+                          .journal = journal_,
                           .run_dir = run_dir_.get(),
                           .orphan_grace = [] { return std::chrono::milliseconds(1); }};
   SandboxRecord record_;
