@@ -199,6 +199,7 @@ void add_tool_commands(App& app, Commands& commands) {
     auto* command = all->add_subcommand("ls", "List the tools that code in a sandbox may call");
     const auto a = std::make_shared<ToolArguments>();
     command->add_option("id", a->id, "Sandbox id")->required();
+    command->footer("Example:\n  cove tools ls demo");
     describe(*command, *a, "ID");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, list_servers(*a)); }});
   }
@@ -206,6 +207,7 @@ void add_tool_commands(App& app, Commands& commands) {
     auto* command = all->add_subcommand("rm", "Unregister a tool server; its package stays");
     const auto a = std::make_shared<ToolArguments>();
     name_server(command, *a);
+    command->footer("Example:\n  cove tools rm demo weather");
     describe(*command, *a, "ID SERVER");
     commands.push_back({command, [a](const AfterDashes&) { return told(*a, remove_server(*a)); }});
   }
