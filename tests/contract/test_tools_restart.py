@@ -77,7 +77,7 @@ def test_a_call_at_once_after_the_restart_finds_its_server(server, box):
     add(server, "srv", **STDIO)
     kernel = Kernel(server, box)
     kernel.out("from cove import tools\nimport threading, time\nseen = []\ndef ask():\n    while len(seen) < 4000:\n        try: tools.call('srv', 'tool-1', {'s': 'x'}); seen.append('ok')\n        except tools.ToolRunnerError as error: seen.append(str(error))\n        time.sleep(0.01)\nthreading.Thread(target=ask, daemon=True).start()")
-    time.sleep(0.5)
+    assert wait_until(lambda: kernel.value("'ok' in seen") == "True", 30)
     server.restart()
     assert wait_until(lambda: kernel.value("seen[-1]") == "'ok'", 20), kernel.value("seen[-3:]")
     assert "no tool server" not in kernel.value("sorted(set(seen))"), "heard before its servers were there"

@@ -18,6 +18,7 @@ WORDS = {
     "kernel interrupt": ["demo", "k1"], "kernel restart": ["demo", "k1"], "kernel rm": ["demo", "k1"],
     "executions submit": ["demo", "-c", "1"], "executions ls": ["demo"], "executions get": ["demo", "x1"], "executions cancel": ["demo", "x1"],
     "template list": [], "template build": ["x", "--packages", "jq"], "template show": ["x"], "template log": ["x"], "template delete": ["x"], "mcp": [],
+    "tools add": ["demo", "srv", "--server", "http://127.0.0.1:9/mcp"], "tools ls": ["demo"], "tools rm": ["demo", "srv"], "tools call": ["demo", "srv", "tool"],
     "network": ["demo"], "journal": ["demo"], "replay": ["demo"], "up": ["ipybox", "--name", "demo"], "down": ["demo"],
     "shell": None,  # wants a terminal: its options are described by the same function as those of exec
 }

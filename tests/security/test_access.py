@@ -21,7 +21,7 @@ from server import Server, at, new_id, parse_answer
 ROUTES = json.loads(subprocess.run([COVE, "routes", "--json"], capture_output=True, timeout=20).stdout or "[]")
 OPEN = {("GET", "/healthz"), ("GET", "/version"), ("GET", "/health"), ("GET", "/ready"), ("OPTIONS", "/mcp"), ("GET", "/.well-known/oauth-protected-resource"), ("GET", "/.well-known/oauth-protected-resource/mcp")}
 STATUS = {"/mcp": 204, "/.well-known/oauth-protected-resource": 404, "/.well-known/oauth-protected-resource/mcp": 404}  # of open routes; of the others 200
-THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se", "/status", "/files", "/directories", "/modules", "/v1/sandboxes/{id}/resources")  # paths whose errors are {"detail": …}
+THEIRS = ("/v1/execute", "/v1/files", "/v1/sessions", "/workspace/se", "/status", "/files", "/directories", "/modules", "/mcp/{relpath}", "/reset", "/run", "/approve", "/approval", "/v1/sandboxes/{id}/resources")  # paths whose errors are {"detail": …}
 JUPYTERS = ("/api", "/kernelspecs", "/v1/sandboxes/{id}/jupyter")  # paths whose errors are {"message", "reason"}
 MUTATING = ("PUT", "POST", "DELETE")
 BODIES = {"PUT": b"{}", "POST": b"{}"}

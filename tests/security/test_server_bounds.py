@@ -315,7 +315,10 @@ def test_processes_in_the_background_count_as_executions():
         assert answer.status == 503, answer
         for process in alice.get(at(name, "processes")).json["processes"]:
             alice.delete(at(name, f"processes/{process['id']}"))
-        statuses = [alice.post(at(name, "processes"), {"cmd": ["true"]}) for _ in range(6)]
+        statuses = []
+        for _ in range(6):
+            statuses.append(alice.post(at(name, "processes"), {"cmd": ["true"]}))
+            assert wait_until(lambda: all(one["state"] == "exited" for one in alice.get(at(name, "processes")).json["processes"]))
         refused = [answer for answer in statuses if answer.status == 429]
         assert refused and "a minute" in refused[-1].json["error"]
         # The time to wait is true: a token comes every twelve seconds.

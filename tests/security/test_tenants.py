@@ -161,7 +161,8 @@ def test_XT_08_anothers_id_is_answered_byte_for_byte_as_an_unknown_one(world, al
         alice.start_process(theirs, "sleep", "600", pty=True)
         alice.put(at(theirs, "files?path=x"), b"secret")
     assert len(theirs) == len(unknown)
-    body = {"exec": {"cmd": ["true"]}, "processes": {"cmd": ["true"]}, "signal": {"signal": 9}, "resize": {"rows": 5, "cols": 5}, "mkdir": {"path": "evil"}, "rename": {"from": "x", "to": "y"}}.get(route["pattern"].rpartition("/")[2])
+    body = {"exec": {"cmd": ["true"]}, "processes": {"cmd": ["true"]}, "signal": {"signal": 9}, "resize": {"rows": 5, "cols": 5}, "mkdir": {"path": "evil"}, "rename": {"from": "x", "to": "y"},
+            "{relpath}": {"command": "true"}, "run": {"server_name": "s", "server_params": {"command": "true"}, "tool_name": "t", "tool_args": {}}, "approve": {"server_name": "s", "tool_name": "t", "tool_args": {}}}.get(route["pattern"].rpartition("/")[2])
     query = "?path=x" if "/files" in route["pattern"] else ""
     for headers in ({}, {"Accept": "text/event-stream"}, {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}):
         answers = []

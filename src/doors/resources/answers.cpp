@@ -120,6 +120,8 @@ std::vector<Route> routes() {
 }
 
 void add_routes(http::Router& router, Services& services) {
+  // Of another door, which has the usual words.
+  router.set_dialect("/mcp/line", [](http::Response response) { return response; });
   for (const auto* path : {"/status", "/files", "/directories", "/modules", "/mcp/{}", "/reset", "/run", "/approve",
                            "/approval", "/v1/sandboxes/{}/resources"})
     router.set_dialect(path, in_our_words);
