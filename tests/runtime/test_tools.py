@@ -1,5 +1,6 @@
 """Calls of tools from a kernel: requests over its channel in the middle of a cell, and every way of waiting for the answer."""
 import pathlib
+import time
 
 import pytest
 import runtimes
@@ -44,6 +45,7 @@ def test_a_call_is_a_message_of_its_cell_and_its_answer_a_value(kernel):
     message = next_call(kernel)
     assert message["parent"] == asked
     call = message["content"].pop("call")
+    assert abs(message["content"].pop("at") / 1000 - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60, "when, for a server that comes after"
     assert message["content"] == {"server": "weather", "tool": "get-forecast", "arguments": {"city": "Linz"}, "timeout": 3}
     message["content"]["call"] = call
     answer(kernel, message, result=text("sunny"))
