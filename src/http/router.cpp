@@ -92,7 +92,7 @@ const Router::Dialect* Router::dialect_of(std::string_view path) const {
       return pattern == "{}" || pattern == segment;
     };
     if (above.size() <= segments.size() && std::equal(above.begin(), above.end(), segments.begin(), same))
-      return &dialect;
+      return dialect ? &dialect : nullptr;
   }
   return nullptr;
 }

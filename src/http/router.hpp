@@ -66,7 +66,8 @@ class Router {
   using Dialect = std::function<Response(Response)>;
 
   void add(verb method, std::string pattern, Handler handler, RouteOptions options = {});
-  // Applies to every error at this path or below it. A segment "{}" is any segment.
+  // Applies to every error at this path or below it; the first that was set counts. A segment "{}" is any segment;
+  // null: the server's own format.
   void set_dialect(std::string path, Dialect dialect);
   // Null: the server's own format.
   [[nodiscard]] const Dialect* dialect_of(std::string_view path) const;

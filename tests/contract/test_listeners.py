@@ -57,7 +57,7 @@ def test_a_listener_serves_its_sandbox_and_nothing_else(server, box):
     assert ask(port, "/api/kernels").json == [] and ask(port, "/api/kernels", headers={"X-Cove-Sandbox": other}).status == 404
     assert ask(port, "/status/").json == {"status": "ok"}
     assert ask(port, "/healthz").body == b"OK"
-    for path in ("/", "/v1/sandboxes", at(box), at(box, "resources/status/"), at(box, "jupyter/api/kernels"), at(other, "jupyter/api/kernels"), "/v1/listeners", "/version", "/metrics", "/openapi.json", "/health", "/v1/execute", "/workspace/se/healthy", "/mcp/line", "/nothing"):
+    for path in ("/", "/v1/sandboxes", at(box), at(box, "resources/status/"), at(box, "jupyter/api/kernels"), at(other, "jupyter/api/kernels"), "/v1/listeners", "/version", "/metrics", "/openapi.json", "/health", "/v1/execute", "/workspace/se/healthy", "/nothing"):
         for method in ("GET", "POST"):
             assert ask(port, path, method=method).status == 404, path
     assert server.get("/v1/listeners").json["listeners"] == [listener]

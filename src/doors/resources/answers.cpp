@@ -121,7 +121,7 @@ std::vector<Route> routes() {
 
 void add_routes(http::Router& router, Services& services) {
   // Of another door, which has the usual words.
-  router.set_dialect("/mcp/line", [](http::Response response) { return response; });
+  router.set_dialect("/mcp/line", nullptr);
   for (const auto* path : {"/status", "/files", "/directories", "/modules", "/mcp/{}", "/reset", "/run", "/approve",
                            "/approval", "/v1/sandboxes/{}/resources"})
     router.set_dialect(path, in_our_words);
