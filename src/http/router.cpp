@@ -119,8 +119,12 @@ std::variant<Router::Found, Router::NotFound, Router::NotAllowed, Router::Malfor
   const Route* best = nullptr;
   const Route* best_get = nullptr;  // serves HEAD when no route of its own does
   std::vector<verb> methods;
+  // A path that is one route's to the letter is not another's without its rest, whatever the method.
+  const bool literal = std::ranges::any_of(
+      routes_, [&](const Route& route) { return reached(route, reach) && route.segments == segments; });
   for (const auto& route : routes_) {
     if (!reached(route, reach) || !serves(route, segments)) continue;
+    if (literal && route.options.rest && segments.size() < route.segments.size()) continue;
     methods.push_back(route.method);
     if (route.method == method && (best == nullptr || more_specific(route, *best))) best = &route;
     if (route.method == verb::get && route.options.head && (best_get == nullptr || more_specific(route, *best_get)))
